@@ -1,0 +1,3 @@
+//! The command `transload`.
+
+fn main() {}

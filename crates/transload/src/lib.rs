@@ -1,0 +1,1 @@
+//! Moves messages from many producers into device memory through page-locked, registered buffers.
