@@ -26,8 +26,11 @@ pub(crate) fn lint(repository: &Repository, options: Options) -> Result<bool> {
     let success = run_checks(repository)?;
     report.add(Row { name: "checks", time: started.elapsed(), success, tally: None });
 
+    // The folder that `cargo xtask bench` builds in.
+    let folder = repository.target().join("bench").to_string_lossy().into_owned();
+    let bench = options.bench.then_some(folder.as_str());
     let mut failed = Vec::new();
-    for (name, command) in commands(repository.has(BENCH), options.bench) {
+    for (name, command) in commands(repository.has(BENCH), bench) {
         println!("== {name}: {command}");
         let started = Instant::now();
         let success = command.run(repository.root())?;
@@ -59,7 +62,8 @@ fn run_checks(repository: &Repository) -> Result<bool> {
     Ok(success)
 }
 
-fn commands(has_bench: bool, with_bench: bool) -> Vec<(&'static str, CommandLine)> {
+/// Takes whether there is a bench/, and where to build it if it is to be compiled.
+fn commands(has_bench: bool, bench_folder: Option<&str>) -> Vec<(&'static str, CommandLine)> {
     let clippy = |arguments: &str| CommandLine::cargo(&format!("clippy {arguments} -- -D warnings"));
     let mut commands = vec![
         ("format", CommandLine::cargo("fmt --all -- --check")),
@@ -76,10 +80,9 @@ fn commands(has_bench: bool, with_bench: bool) -> Vec<(&'static str, CommandLine
     if has_bench {
         let format = CommandLine::cargo(&format!("fmt --manifest-path {BENCH} --all -- --check"));
         commands.insert(1, ("format, bench", format));
-        if with_bench {
-            // The folder that `cargo xtask bench` builds in.
-            let arguments = format!("--manifest-path {BENCH} --target-dir target/bench --all-targets");
-            commands.push(("clippy, bench", clippy(&arguments)));
+        if let Some(folder) = bench_folder {
+            let clippy = clippy(&format!("--manifest-path {BENCH} --all-targets"));
+            commands.push(("clippy, bench", clippy.variable("CARGO_TARGET_DIR", folder)));
         }
     }
     commands
@@ -92,15 +95,15 @@ mod tests {
     #[test]
     fn bench_is_compiled_only_when_asked_for() {
         let names = |has, with| commands(has, with).iter().map(|(name, _)| *name).collect::<Vec<_>>();
-        assert!(!names(false, true).iter().any(|name| name.ends_with("bench")));
-        assert!(names(true, false).contains(&"format, bench"));
-        assert!(!names(true, false).contains(&"clippy, bench"));
-        assert!(names(true, true).contains(&"clippy, bench"));
+        assert!(!names(false, Some("b")).iter().any(|name| name.ends_with("bench")));
+        assert!(names(true, None).contains(&"format, bench"));
+        assert!(!names(true, None).contains(&"clippy, bench"));
+        assert!(names(true, Some("b")).contains(&"clippy, bench"));
     }
 
     #[test]
     fn warnings_are_errors() {
-        for (name, command) in commands(true, true) {
+        for (name, command) in commands(true, Some("b")) {
             let command = command.to_string();
             let is_strict = command.contains("-D warnings") || command.contains("--check");
             assert!(is_strict, "{name}: {command}");

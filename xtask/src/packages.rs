@@ -70,7 +70,9 @@ fn install_packages(folder: &Path) -> Result<bool> {
     }
     NAMES
         .iter()
-        .fold(apt("-q -y --no-install-recommends install"), |apt, name| apt.argument(*name))
+        .fold(apt("-q -y -o DPkg::Lock::Timeout=120 --no-install-recommends install"), |apt, name| {
+            apt.argument(*name)
+        })
         .run(folder)
 }
 

@@ -88,7 +88,8 @@ impl Repository {
             let path = folder.join(entry.file_name());
             if kind.is_dir() && deep && entry.file_name() != "target" {
                 self.collect(&path, true, sources)?;
-            } else if kind.is_file() {
+            } else if kind.is_file() && entry.file_name() != ".git" {
+                // In a second work tree, `.git` is a file that says where the first one is.
                 let bytes = fs::read(entry.path())
                     .with_context(|| format!("cannot read {}", entry.path().display()))?;
                 sources.push(Source {

@@ -17,6 +17,20 @@ impl Tally {
         Self::parse_nextest(line).or_else(|| Self::parse_standard(line))
     }
 
+    /// The counts of a whole run. Below a test that failed, nextest shows the standard runner's summary of that one
+    /// test: where nextest sums up, nothing else counts.
+    pub(crate) fn of_run(lines: &[String]) -> Self {
+        let add = |mut sum: Self, part| {
+            sum += part;
+            sum
+        };
+        lines
+            .iter()
+            .filter_map(|line| Self::parse_nextest(line))
+            .reduce(add)
+            .unwrap_or_else(|| lines.iter().filter_map(|line| Self::parse(line)).fold(Self::default(), add))
+    }
+
     /// `Summary [   0.012s] 5 tests run: 3 passed (1 slow), 1 failed, 1 timed out, 2 skipped`
     fn parse_nextest(line: &str) -> Option<Self> {
         let rest = line.trim_start().strip_prefix("Summary [")?;
@@ -112,6 +126,16 @@ mod tests {
         assert_eq!(Tally::parse(line), Some(tally(3, 0, 1)));
         let line = "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out";
         assert_eq!(Tally::parse(line), Some(tally(1, 2, 0)));
+    }
+
+    #[test]
+    fn a_failure_counts_once() {
+        let nextest = "Summary [   0.1s] 2 tests run: 1 passed, 1 failed, 0 skipped".to_owned();
+        let standard =
+            "test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 1 filtered out".to_owned();
+        assert_eq!(Tally::of_run(&[standard.clone(), nextest]), tally(1, 1, 0));
+        assert_eq!(Tally::of_run(&[standard.clone(), standard]), tally(0, 2, 0));
+        assert_eq!(Tally::of_run(&[]), tally(0, 0, 0));
     }
 
     #[test]

@@ -38,6 +38,9 @@ struct Notes {
     idle: Vec<&'static str>,
 }
 
+/// The stage that failed, and the command that repeats it.
+type Failure = (&'static str, String);
+
 /// Whether all is well.
 pub(crate) fn test(repository: &Repository, options: Options) -> Result<bool> {
     let root = repository.root();
@@ -56,12 +59,12 @@ pub(crate) fn test(repository: &Repository, options: Options) -> Result<bool> {
     let started = Instant::now();
     let success = packages::prepare(root, options.install, options.strict)?;
     report.add(Row { name: "packages", time: started.elapsed(), success, tally: None });
-    let mut failure = (!success).then(|| "cargo xtask test --install --strict".to_owned());
+    let mut failure = (!success).then(|| ("packages", "cargo xtask test --install --strict".to_owned()));
 
     if failure.is_none() {
         for stage in stages(runner, options.quick, release_tests) {
             if !bench.run(repository, &stage, &mut report, &mut notes)? {
-                failure = Some(stage.command.to_string());
+                failure = Some((stage.name, stage.command.to_string()));
                 break;
             }
         }
@@ -69,7 +72,7 @@ pub(crate) fn test(repository: &Repository, options: Options) -> Result<bool> {
             notes.idle.push("release tests");
         }
     }
-    Ok(finish(&report, &notes, failure.as_deref(), options.strict))
+    Ok(finish(&report, &notes, failure.as_ref(), options.strict))
 }
 
 /// Where the tests leave their traces.
@@ -107,8 +110,7 @@ impl Bench {
         let wanted = |line: &str| Tally::parse(line).is_some() || Skip::parse(line).is_some();
         let outcome = command.run_watched(repository.root(), wanted)?;
         let time = started.elapsed();
-        let mut tally = Tally::default();
-        outcome.lines.iter().filter_map(|line| Tally::parse(line)).for_each(|part| tally += part);
+        let mut tally = Tally::of_run(&outcome.lines);
         let skips = self.skips.take(&outcome.lines)?;
         tally.skip(skips.len());
         if stage.has_tests && !outcome.success && tally.failed == 0 {
@@ -126,7 +128,7 @@ impl Bench {
 }
 
 /// Prints what there is to say at the end; the last line is for scripts.
-fn finish(report: &Report, notes: &Notes, failure: Option<&str>, strict: bool) -> bool {
+fn finish(report: &Report, notes: &Notes, failure: Option<&Failure>, strict: bool) -> bool {
     println!("\n{report}\n");
     for (stage, skip) in &notes.skips {
         println!("SKIPPED {} ({stage}): {}", skip.name, skip.why);
@@ -134,10 +136,14 @@ fn finish(report: &Report, notes: &Notes, failure: Option<&str>, strict: bool) -
     for stage in &notes.idle {
         println!("note: the stage \"{stage}\" has no tests");
     }
-    if let Some(command) = failure {
-        println!("FAILED. To repeat the stage that failed: {command}");
+    if let Some((stage, command)) = failure {
+        println!("FAILED in the stage \"{stage}\". To repeat it: {command}");
     }
-    let tally = report.tally();
+    let mut tally = report.tally();
+    if failure.is_some() {
+        // A stage that failed before it came to a test: whoever reads the last line alone must see it.
+        tally.failed = tally.failed.max(1);
+    }
     let lacks = tally.skipped + notes.idle.len();
     if strict && lacks > 0 {
         println!("FAILED: --strict allows no skipped test and no stage without tests");
@@ -178,7 +184,12 @@ mod tests {
     fn a_failure_fails() {
         let good = Tally { passed: 1, failed: 0, skipped: 0 };
         assert!(!finish(&report(good, false), &Notes::default(), None, false));
-        assert!(!finish(&report(good, true), &Notes::default(), Some("cargo test"), false));
+        assert!(!finish(
+            &report(good, true),
+            &Notes::default(),
+            Some(&("tests", "cargo test".to_owned())),
+            false
+        ));
         assert!(!finish(&report(Tally { failed: 1, ..good }, true), &Notes::default(), None, false));
     }
 }
