@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 
 use crate::process::CommandLine;
 use crate::repository::Repository;
+use crate::say::say;
 
 /// Which comparison, and how.
 #[derive(Clone, Debug, clap::Args)]
@@ -20,7 +21,7 @@ pub(crate) fn bench(repository: &Repository, options: &Options) -> Result<bool> 
     ensure!(repository.has("bench/Cargo.toml"), "there is no bench/ in this checkout");
     let folder = repository.target().join("bench");
     let command = command(options).variable("CARGO_TARGET_DIR", folder.to_string_lossy());
-    println!("== bench: {command}");
+    say!("== bench: {command}");
     command.run(repository.root())
 }
 

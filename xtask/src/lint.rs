@@ -8,6 +8,7 @@ use crate::checks::CHECKS;
 use crate::process::CommandLine;
 use crate::report::{Report, Row};
 use crate::repository::Repository;
+use crate::say::say;
 
 const BENCH: &str = "bench/Cargo.toml";
 
@@ -31,7 +32,7 @@ pub(crate) fn lint(repository: &Repository, options: Options) -> Result<bool> {
     let bench = options.bench.then_some(folder.as_str());
     let mut failed = Vec::new();
     for (name, command) in commands(repository.has(BENCH), bench) {
-        println!("== {name}: {command}");
+        say!("== {name}: {command}");
         let started = Instant::now();
         let success = command.run(repository.root())?;
         report.add(Row { name, time: started.elapsed(), success, tally: None });
@@ -39,23 +40,23 @@ pub(crate) fn lint(repository: &Repository, options: Options) -> Result<bool> {
             failed.push(command);
         }
     }
-    println!("\n{report}");
+    say!("\n{report}");
     for command in failed {
-        println!("FAILED. To repeat it: {command}");
+        say!("FAILED. To repeat it: {command}");
     }
-    println!("{}", if report.success() { "no findings" } else { "FAILED" });
+    say!("{}", if report.success() { "no findings" } else { "FAILED" });
     Ok(report.success())
 }
 
 fn run_checks(repository: &Repository) -> Result<bool> {
-    println!("== checks");
+    say!("== checks");
     let sources = repository.sources()?;
     let mut success = true;
     for (name, check) in CHECKS {
         let findings = check(&sources);
-        println!("{name}: {} findings", findings.len());
+        say!("{name}: {} findings", findings.len());
         for finding in &findings {
-            println!("  {finding}");
+            say!("  {finding}");
         }
         success &= findings.is_empty();
     }

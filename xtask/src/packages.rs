@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::process::CommandLine;
+use crate::say::say;
 
 const NAMES: [&str; 2] = ["pocl-opencl-icd", "ocl-icd-libopencl1"];
 
@@ -28,7 +29,7 @@ enum Step {
 /// Whether the stage is fulfilled; with `strict`, packages that were asked for and cannot be installed are a failure.
 pub(crate) fn prepare(folder: &Path, install: bool, strict: bool) -> Result<bool> {
     match step(Machine::ask(folder), install) {
-        Step::Nothing => println!("{} are installed: nothing to do", NAMES.join(" and ")),
+        Step::Nothing => say!("{} are installed: nothing to do", NAMES.join(" and ")),
         Step::Install => {
             if !install_packages(folder)? {
                 advise("apt-get could not install the packages");
@@ -55,18 +56,18 @@ fn step(machine: Machine, install: bool) -> Step {
 }
 
 fn advise(why: &str) {
-    println!("OpenCL packages: {why}. Where no driver is found, the OpenCL suites are skipped. To run them:");
-    println!("    apt-get install --no-install-recommends {}    (as root, on Debian)", NAMES.join(" "));
-    println!("    elsewhere: an OpenCL loader (libOpenCL.so.1) and a driver such as PoCL");
+    say!("OpenCL packages: {why}. Where no driver is found, the OpenCL suites are skipped. To run them:");
+    say!("    apt-get install --no-install-recommends {}    (as root, on Debian)", NAMES.join(" "));
+    say!("    elsewhere: an OpenCL loader (libOpenCL.so.1) and a driver such as PoCL");
 }
 
 fn install_packages(folder: &Path) -> Result<bool> {
-    println!("installing {} with apt-get", NAMES.join(" and "));
+    say!("installing {} with apt-get", NAMES.join(" and "));
     let apt = |arguments: &str| {
         CommandLine::new("apt-get", arguments).variable("DEBIAN_FRONTEND", "noninteractive")
     };
     if !apt("-q update").run(folder)? {
-        println!("apt-get update failed; trying with the lists of packages that are there");
+        say!("apt-get update failed; trying with the lists of packages that are there");
     }
     NAMES
         .iter()

@@ -1,7 +1,8 @@
 //! Each release has its acquire: a label stands on at least two sides.
 //!
-//! A side is a plain comment beside the operation, `// SYNC: name`, with a name of one word. Documentation may mention a
-//! label, but a mention orders nothing, so it does not count as a side.
+//! A side is a comment where the operation is: a plain one, `// SYNC: name`, or the documentation of the function that is
+//! the operation. A name is one word. Documentation of a field or a type may mention a label, but a mention orders
+//! nothing, so it does not count as a side.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +22,14 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut labels: BTreeMap<String, Places<'_>> = BTreeMap::new();
     for source in sources.iter().filter(|source| source.is_rust() && source.is_below("crates")) {
-        for comment in RustText::parse(&source.text).comments {
+        let rust = RustText::parse(&source.text);
+        let code: Vec<&str> = rust.code.lines().collect();
+        for comment in &rust.comments {
+            let is_mention = comment.is_doc && !is_about_function(&code[comment.line - 1..]);
             for (at, _) in comment.text.match_indices(MARK) {
                 let place = (source.path.as_str(), comment.line);
                 match label(&comment.text[at + MARK.len()..]) {
-                    Some(label) if comment.is_doc => {
+                    Some(label) if is_mention => {
                         labels.entry(label.to_owned()).or_default().mentions.push(place);
                     }
                     Some(label) => labels.entry(label.to_owned()).or_default().sides.push(place),
@@ -52,6 +56,14 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Takes the code from the comment on, in which comments are blank.
+fn is_about_function(code: &[&str]) -> bool {
+    let is_item = |line: &&&str| !line.trim().is_empty() && !line.trim_start().starts_with("#[");
+    code.iter()
+        .find(is_item)
+        .is_some_and(|line| line.trim_start().starts_with("fn ") || line.contains(" fn "))
 }
 
 fn label(text: &str) -> Option<&str> {
@@ -93,6 +105,15 @@ mod tests {
     fn a_mention_is_not_a_side() {
         assert_eq!(findings("/// SYNC: publish\n// SYNC: publish\n").len(), 1);
         assert_eq!(findings("/// SYNC: publish\n/// SYNC: publish\n").len(), 1);
+    }
+
+    #[test]
+    fn a_documented_function_is_a_side() {
+        let up = "/// Up. SYNC: flag\n///\n/// More.\n#[inline]\npub(crate) fn up() {}\n";
+        let down = "/// Down. SYNC: flag\nfn down() {}\n";
+        assert_eq!(findings(&format!("{up}{down}")), []);
+        assert_eq!(findings(up).len(), 1);
+        assert_eq!(findings(&format!("{down}/// SYNC: flag\nfield: fn(u8),\n")).len(), 1);
     }
 
     #[test]
