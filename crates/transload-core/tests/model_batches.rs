@@ -1,6 +1,8 @@
 //! Models: batches released in any order on other threads, while a producer uses what they free.
 //!
 //! Three threads, two slots, at most four forced switches.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod common;
 use common::{Modelled, RACE, assert_caught, explore};
 use loom::thread;
@@ -24,7 +26,9 @@ fn released_on_two_threads() {
             .collect();
         let nothing_left = model.ring.take(&mut reader, 1).map(|_| ());
         let accepted = (0..2).filter(|_| model.send(7).is_ok()).count() as u64;
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
         assert_eq!(nothing_left, Err(TakeError::Empty));
         // Both batches are back, so exactly the slots that the third message does not use are free.
         let free = (0..5).filter(|_| model.send(8).is_ok()).count() as u64;

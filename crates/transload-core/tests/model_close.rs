@@ -1,6 +1,8 @@
 //! Models: closing beside producers. What was accepted is delivered, and only then is the ring drained.
 //!
 //! Two producers and a closing consumer, two slots, at most three forced switches.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod common;
 use common::{Modelled, assert_caught, explore};
 use loom::sync::Arc;

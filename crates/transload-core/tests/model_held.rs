@@ -2,6 +2,8 @@
 //!
 //! The one who still writes is a thread that never stops owning the slot: if a producer is given the slot again,
 //! loom reports the race.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod common;
 use common::{Modelled, RACE, assert_caught, explore};
 use loom::thread;

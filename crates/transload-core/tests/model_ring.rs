@@ -2,6 +2,8 @@
 //!
 //! Two or three threads, two slots, at most three forced switches; a few thousand to some hundred thousand
 //! executions, each model within seconds in release (the figures are printed).
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod common;
 use common::{Modelled, RACE, assert_caught, explore};
 use loom::thread;
@@ -70,7 +72,9 @@ fn cached_head() {
             })
             .collect();
         assert_eq!(model.receive(&mut reader, 2).unwrap().len(), 2);
-        producers.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in producers {
+            thread.join().unwrap();
+        }
     });
 }
 

@@ -1,6 +1,8 @@
 //! Models: no side sleeps while the other has done what it waits for.
 //!
 //! A sleep is a loom condition variable without a time-out: a lost wake-up is a deadlock, which loom reports.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod common;
 use common::{DEADLOCK, Fences, Modelled, NEXT_TO_WRAP, assert_caught, explore};
 use loom::sync::{Arc, Condvar, Mutex};
@@ -56,7 +58,9 @@ fn consumer_sleeps(fences: bool, mark: Mark) {
             bed.sleep(0);
         }
         model.ring.withdraw_consumer();
-        producers.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in producers {
+            thread.join().unwrap();
+        }
         assert!(bed.calls() <= 1, "a needless system call");
     });
 }

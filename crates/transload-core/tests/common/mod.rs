@@ -113,7 +113,9 @@ impl Modelled {
     }
 
     pub fn write_all(&self, claim: &Claim, value: u64) {
-        (0..claim.count() as u64).for_each(|step| self.write(claim.first() + step, value + step));
+        for step in 0..claim.count() as u64 {
+            self.write(claim.first() + step, value + step);
+        }
     }
 
     pub fn read_all(&self, taken: &Taken) -> Vec<u64> {
