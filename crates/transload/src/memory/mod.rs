@@ -18,10 +18,12 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `slab` | [`Slab`], [`SlabBuilder`]: sizes, order of attempts, fallbacks |
+//! | `slab` | [`Slab`]: the handle and what it keeps alive |
+//! | `builder` | [`SlabBuilder`]: what is tried, in which order, and what a failure means |
 //! | `mapping` | the only place that maps and unmaps |
 //! | `prefault` | the first touch, in parallel |
 //! | `policy`, `placement`, `error` | what is asked, what was obtained, what went wrong |
+//! | `fault` | lets unit tests fail any step |
 //! | `numa`, `limits`, `smaps` | what the kernel says: nodes, limits and pools, pages really there |
 //!
 //! # Fork
@@ -29,6 +31,7 @@
 //! The mapping is marked `MADV_DONTFORK`: a child process does not have it, and touching it there ends the child with
 //! SIGSEGV. Dropping a handle in the child unmaps nothing there and does not drop the owner of foreign memory.
 
+mod builder;
 mod error;
 mod fault;
 mod limits;
@@ -40,9 +43,10 @@ mod prefault;
 mod slab;
 mod smaps;
 
+pub use builder::SlabBuilder;
 pub use error::SlabError;
 pub use limits::{HugePagePool, MemlockLimit, TransparentMode, available_memory_bytes};
 pub use numa::{Node, Topology};
 pub use placement::{Lock, LockRefusal, Placement, Source};
 pub use policy::Policy;
-pub use slab::{Slab, SlabBuilder};
+pub use slab::Slab;
