@@ -561,10 +561,24 @@ fn narrow_memlock_limit() {
     assert!(build(Policy::Require, 1).is_ok());
 }
 
-/// One exact region: no rounding to powers of two, no second copy.
+/// One exact region: no rounding to powers of two, no second copy. In a process of its own, whose growth is the slab's.
 #[test]
 fn a_large_slab_takes_what_it_says_and_no_more() {
     const LEN: usize = 1_127 * MIB;
+    const CHILD: &str = "TRANSLOAD_TEST_LARGE";
+    if std::env::var_os(CHILD).is_none() {
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "a_large_slab_takes_what_it_says_and_no_more",
+                "--nocapture",
+                "--test-threads=1",
+            ])
+            .env(CHILD, "1")
+            .status();
+        assert!(status.unwrap().success());
+        return;
+    }
     if available_memory_bytes().is_some_and(|bytes| bytes < 2 * LEN as u64) {
         eprintln!(
             "SKIPPED a_large_slab_takes_what_it_says_and_no_more: less than 2.3 GiB of memory available"
