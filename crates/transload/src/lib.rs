@@ -1,3 +1,5 @@
 //! Moves messages from many producers into device memory through page-locked, registered buffers.
 
 pub mod memory;
+pub mod region;
+pub mod staging;
