@@ -63,15 +63,24 @@ impl fmt::Display for Registration {
 
 /// Something that slabs are registered with: a device.
 pub trait Registrar {
-    /// What goes wrong.
-    type Error;
-
     /// Registers the whole slab. The region keeps it alive: the caller may drop its handle.
     ///
     /// # Errors
     ///
-    /// If the driver refuses and cannot stage the memory either.
-    fn register(&self, slab: &Slab, access: Access) -> Result<Region, Self::Error>;
+    /// [`RegisterError`] if the driver refuses and cannot stage the memory either.
+    fn register(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError>;
+}
+
+/// A slab was not registered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{registrar} refuses to register {len_bytes} bytes: {reason}")]
+pub struct RegisterError {
+    /// Who refused.
+    pub registrar: String,
+    /// How much memory it was.
+    pub len_bytes: usize,
+    /// Why, and what to do.
+    pub reason: String,
 }
 
 /// A slab registered with one device. Reference counted; the last handle ends the registration, on its own thread.

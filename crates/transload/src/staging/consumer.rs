@@ -81,7 +81,7 @@ impl Consumer {
                 // SAFETY: the run is published and ours until it is finished (I1), so nobody writes it (I3); `now` is
                 // as long as the piece, and of the caller's memory, which is not the slab's.
                 unsafe {
-                    std::ptr::copy_nonoverlapping(self.ring.at(piece.start), now.as_mut_ptr(), now.len())
+                    std::ptr::copy_nonoverlapping(self.ring.at(piece.start), now.as_mut_ptr(), now.len());
                 };
                 rest = later;
             }

@@ -24,7 +24,6 @@ impl Stamps {
         Self { epoch: Instant::now(), nanos: (0..entries).map(|_| Counter::new()).collect() }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the remainder of a division by a length")]
     fn entry(&self, position: u64) -> &Counter {
         &self.nanos[(position / SAMPLE_EVERY % self.nanos.len() as u64) as usize]
     }

@@ -33,7 +33,7 @@
 //! ```
 //! use std::thread;
 //! use transload::device::{Device, Driver, StreamOptions, Upload, host};
-//! use transload::region::Access;
+//! use transload::region::{Access, Registrar};
 //! use transload::staging::{BatchSize, DequeueError, PinnedStagingBuffer};
 //!
 //! let ring = PinnedStagingBuffer::new(4096, 256)?;
@@ -57,24 +57,22 @@
 //! drop(producer); // the last one to go closes the ring
 //!
 //! let pump = thread::spawn(move || {
-//!     let mut landed = 0;
-//!     loop {
+//!     let (mut landed, mut open) = (0, true);
+//!     while open || stream.in_flight() > 0 {
+//!         // A completion gives the batch back; dropping it gives the slots back to the producers.
 //!         while let Some(done) = stream.poll() {
-//!             landed += done.expect_upload().messages(); // and with it the slots go back
+//!             landed += done.expect_upload().messages();
+//!         }
+//!         if stream.in_flight() == stream.in_flight_limit() {
+//!             thread::yield_now();
+//!             continue;
 //!         }
 //!         match consumer.take(BatchSize::Balanced.messages()) {
-//!             Ok(batch) => match stream.submit(Upload::new(&region, batch, 0)) {
-//!                 Ok(_) => {}
-//!                 Err(refused) => panic!("{}", refused.error),
-//!             },
-//!             Err(DequeueError::Closed) => break,
+//!             Ok(batch) => {
+//!                 stream.submit(Upload::new(&region, batch, 0)).expect("there is room in flight");
+//!             }
+//!             Err(DequeueError::Closed) => open = false,
 //!             Err(_) => thread::yield_now(),
-//!         }
-//!     }
-//!     while stream.in_flight() > 0 {
-//!         match stream.poll() {
-//!             Some(done) => landed += done.expect_upload().messages(),
-//!             None => thread::yield_now(),
 //!         }
 //!     }
 //!     landed
