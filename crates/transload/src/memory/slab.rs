@@ -320,7 +320,7 @@ impl Drop for Tenancy {
 }
 
 /// The bytes of `buffer_count` x `buffer_size`, if they can be rounded up to `unit_bytes` and still be addressed.
-pub(super) fn checked_len(
+pub(crate) fn checked_len(
     buffer_count: usize,
     buffer_size: usize,
     unit_bytes: usize,
