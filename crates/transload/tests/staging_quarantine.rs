@@ -91,6 +91,38 @@ fn a_ring_without_slots_is_full_and_empty_and_still_closes() {
 }
 
 #[test]
+fn sizes_stay_exact_beside_slots_that_are_gone() {
+    // Whatever two of eight slots are gone and wherever the ring stands: compare with what really fits.
+    for (first, second) in (0..8).flat_map(|first| (0..first).map(move |second| (first, second))) {
+        let (producer, mut consumer) = ring(8, 1);
+        for slot in 0..8 {
+            if slot == first || slot == second {
+                producer.try_reserve().unwrap().quarantine();
+            } else {
+                producer.try_enqueue(&[0]).unwrap();
+            }
+        }
+        drain(&mut consumer);
+        for step in 0..30 {
+            let fill = step % 7;
+            for len in 0..6 {
+                assert_eq!((producer.len(), producer.is_empty(), producer.is_full()), (len, len == 0, false));
+                if len == fill {
+                    break;
+                }
+                producer.try_enqueue(&[0]).unwrap();
+            }
+            if fill == 6 {
+                assert_eq!((producer.len(), producer.is_full()), (6, true));
+                assert_eq!(producer.try_enqueue(&[0]), Err(EnqueueError::Full));
+            }
+            assert_eq!(producer.len(), fill);
+            assert_eq!(drain(&mut consumer).len(), fill);
+        }
+    }
+}
+
+#[test]
 fn a_consumer_that_sleeps_for_a_slot_that_is_then_lost_is_woken_by_the_next_message() {
     let (producer, mut consumer) = ring(4, 1);
     producer.try_enqueue_batch(b"abcd").unwrap();

@@ -87,7 +87,7 @@ impl StagingRing {
     }
 
     /// How many messages are there or being written, not yet taken. Exact when nobody is active, else a hint; always
-    /// from 0 to the capacity at first.
+    /// from 0 to the capacity at first. A reservation that was given up counts until the consumer steps over it.
     pub fn len(&self) -> usize {
         self.ring.len()
     }
