@@ -211,7 +211,9 @@ impl StagingRing {
     #[cold]
     fn wake_consumer(&self) {
         self.wake_ups.add(1);
-        self.messages.notify(1);
+        // All, though there is one consumer: a future of its that was forgotten still stands in the list, and would
+        // take a single notification for itself.
+        self.messages.notify(usize::MAX);
     }
 
     /// Wakes so many sleeping producers, as the ring counted when it freed slots.
