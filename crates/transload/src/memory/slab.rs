@@ -279,11 +279,6 @@ impl Slab {
         &self.inner.placement
     }
 
-    /// Keeps the memory there for ever: somebody may access it of whom nobody will know when he is done.
-    pub(crate) fn leak(&self) {
-        let _never_dropped = std::mem::ManuallyDrop::new(self.clone());
-    }
-
     /// Takes the exclusive right to hand out parts of the memory. Rings and pools do this; nobody else may then.
     ///
     /// # Errors
