@@ -79,7 +79,7 @@ impl Consumer {
             for piece in self.ring.pieces(run.first(), run.count()) {
                 let (now, later) = rest.split_at_mut(piece.len());
                 // SAFETY: the run is published and ours until it is finished (I1), so nobody writes it (I3); `now` is
-                // as long as the piece, and of the caller's memory, which is not the slab's.
+                // as long as the piece and the caller's alone: at most a reservation of other slots of this slab.
                 unsafe {
                     std::ptr::copy_nonoverlapping(self.ring.at(piece.start), now.as_mut_ptr(), now.len());
                 };
@@ -105,8 +105,7 @@ impl Consumer {
             return Err(DequeueError::ZeroMax);
         }
         self.pass_skipped();
-        let taken = self.ring.ring.take(&mut self.reader, max)?;
-        Ok(Batch::new(self.ring.clone(), taken))
+        self.take_here(max)
     }
 
     /// Takes at most `max` messages that lie in one piece: it ends at the wrap.
@@ -115,8 +114,18 @@ impl Consumer {
     ///
     /// As [`take`](Consumer::take).
     pub fn take_contiguous(&mut self, max: usize) -> Result<Batch, DequeueError> {
+        if max == 0 {
+            return Err(DequeueError::ZeroMax);
+        }
         self.pass_skipped();
-        self.take(max.min(self.until_wrap()))
+        // Not by `take`: it would step over what was given up meanwhile, and end as far behind the wrap.
+        self.take_here(max.min(self.until_wrap()))
+    }
+
+    /// Takes what is published from the reader's position on.
+    fn take_here(&mut self, max: usize) -> Result<Batch, DequeueError> {
+        let taken = self.ring.ring.take(&mut self.reader, max)?;
+        Ok(Batch::new(self.ring.clone(), taken))
     }
 
     /// How many slots there are from the next message to the wrap.
