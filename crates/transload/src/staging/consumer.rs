@@ -99,7 +99,8 @@ impl Consumer {
     /// # Errors
     ///
     /// [`DequeueError::Empty`] if none is there; [`DequeueError::Closed`] when none will come any more;
-    /// [`DequeueError::ZeroMax`]; [`DequeueError::TooManyBatches`].
+    /// [`DequeueError::ZeroMax`]; [`DequeueError::TooManyBatches`] if so many batches have been taken since the oldest
+    /// that is still held, dropped ones and calls of [`dequeue_batch`](Consumer::dequeue_batch) included.
     pub fn take(&mut self, max: usize) -> Result<Batch, DequeueError> {
         if max == 0 {
             return Err(DequeueError::ZeroMax);
@@ -192,7 +193,11 @@ impl Consumer {
         loop {
             let now = Instant::now();
             if deadline.is_some_and(|deadline| deadline <= now) {
-                return self.is_ready();
+                let ready = self.is_ready()?;
+                if !ready {
+                    ring.note_stall(); // Short waits end before they sleep, and a stall has to show all the same.
+                }
+                return Ok(ready);
             }
             listener!(ring.messages => woken);
             let announced = Announced::new(&ring, &self.reader);
