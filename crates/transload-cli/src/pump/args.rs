@@ -5,16 +5,18 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::builder::BoolishValueParser;
 use clap::{ArgMatches, Args, ValueEnum, parser::ValueSource};
 use transload::device::Selector;
 use transload::memory::Policy;
 use transload::pump::OnFull;
 
 use super::framing::Framing;
-use crate::units;
+use crate::{units, usage};
 
 /// The options of `transload pump`.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = usage::LOG_HELP)]
 pub(crate) struct PumpArgs {
     /// Where messages come from: `gen` (generated), `-` (standard input) or a file.
     #[arg(long, env = "TRANSLOAD_FROM", default_value = "gen", value_name = "gen|-|FILE")]
@@ -68,7 +70,7 @@ pub(crate) struct PumpArgs {
     #[arg(long, env = "TRANSLOAD_READ_BACK", value_name = "FILE|-")]
     pub(super) read_back: Option<From>,
     /// Read every message back from the device and check each byte. On if no option at all is given.
-    #[arg(long, env = "TRANSLOAD_VERIFY")]
+    #[arg(long, env = "TRANSLOAD_VERIFY", value_parser = BoolishValueParser::new())]
     pub(super) verify: bool,
     /// How long accepted messages may take to arrive once the intake is stopped; the rest is dropped and counted.
     #[arg(long, env = "TRANSLOAD_DRAIN_TIMEOUT", default_value = "10s", value_parser = units::duration, value_name = "TIME")]
@@ -77,10 +79,10 @@ pub(crate) struct PumpArgs {
     #[arg(long, env = "TRANSLOAD_STATS_INTERVAL", value_parser = units::duration, value_name = "TIME")]
     pub(super) stats_interval: Option<Duration>,
     /// Report as one JSON document.
-    #[arg(long, env = "TRANSLOAD_JSON")]
+    #[arg(long, env = "TRANSLOAD_JSON", value_parser = BoolishValueParser::new())]
     pub(super) json: bool,
     /// No progress, and no report in words.
-    #[arg(long, short, env = "TRANSLOAD_QUIET")]
+    #[arg(long, short, env = "TRANSLOAD_QUIET", value_parser = BoolishValueParser::new())]
     pub(super) quiet: bool,
 }
 
