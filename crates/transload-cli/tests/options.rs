@@ -164,6 +164,39 @@ fn options_that_do_not_go_together() {
 }
 
 #[test]
+fn read_back_onto_the_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| arg(folder.path().join(name));
+    std::fs::write(path("input"), "precious").unwrap();
+    std::os::unix::fs::symlink("input", path("symlink")).unwrap();
+    std::fs::hard_link(path("input"), path("hardlink")).unwrap();
+    std::fs::create_dir(path("sub")).unwrap();
+    let append = || std::fs::File::options().append(true).open(path("input")).unwrap();
+    for (from, to) in [
+        ("input", "input"),
+        ("input", "symlink"),
+        ("symlink", "input"),
+        ("input", "hardlink"),
+        ("hardlink", "symlink"),
+        ("sub/../input", "input"),
+    ] {
+        refused(&["--from", &path(from), "--read-back", &path(to)], &["--read-back", "--from"]);
+        // As the shell does it for `< input`.
+        let input = std::fs::File::open(path(from)).unwrap();
+        let run = pump(&["--from", "-", "--read-back", &path(to)]).input_from(input);
+        assert_usage(run.done(), &["--read-back", "--from"]);
+    }
+    // As the shell does it for `>> input`: what is written would be read again, without an end.
+    let run = pump(&["--from", &path("input"), "--read-back", "-"]).output_to(append());
+    assert_usage(run.done(), &["--read-back", "--from"]);
+    assert_eq!(std::fs::read_to_string(path("input")).unwrap(), "precious");
+    // What is no file is no danger.
+    pump(&["--from", "/dev/null", "--read-back", "/dev/null"]).done().code(0);
+    pump(&["--from", &path("input"), "--read-back", &path("other")]).done().code(0);
+    assert_eq!(std::fs::read_to_string(path("other")).unwrap(), "precious");
+}
+
+#[test]
 fn nothing_is_made_or_emptied_before_the_options_are_right() {
     let folder = tempfile::tempdir().unwrap();
     let path = arg(folder.path().join("kept"));
