@@ -7,6 +7,7 @@ mod common;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use common::{Done, arg, pump, transload};
 
@@ -241,6 +242,19 @@ fn words_that_are_no_text() {
     }
     assert_usage(transload([odd]).done(), &[]);
     assert_usage(pump(&[]).env("TRANSLOAD_CAPACITY", odd).done(), &["UTF-8"]);
+}
+
+/// The names of files are bytes.
+#[test]
+fn files_with_names_that_are_no_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let [from, to] =
+        [&b"from\xff"[..], b"to\xfe"].map(|name| folder.path().join(Path::new(OsStr::from_bytes(name))));
+    std::fs::write(&from, "abc").unwrap();
+    let run =
+        pump(&[]).args([OsStr::new("--from"), from.as_os_str(), OsStr::new("--read-back"), to.as_os_str()]);
+    run.done().code(0);
+    assert_eq!(std::fs::read(&to).unwrap(), b"abc");
 }
 
 #[test]
