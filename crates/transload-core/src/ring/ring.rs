@@ -185,7 +185,7 @@ impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
     /// Whether a claim would find no room: slots in open batches count as used. Exact when nobody is active, else
     /// a hint.
     pub fn is_full(&self) -> bool {
-        let head = self.consumer.head.load(Ordering::Relaxed);
+        let head = self.head();
         let tail = self.tail();
         let room = self.words.slots().saturating_sub(tail.saturating_sub(head));
         room == 0 || (self.held() != 0 && self.not_held(tail, room) == 0)
@@ -200,6 +200,11 @@ impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
     /// the producer that claimed it is not done.
     pub fn taken(&self) -> u64 {
         self.consumer.taken.load(Ordering::Relaxed)
+    }
+
+    /// The oldest position that is not yet free: below it, producers may claim again.
+    pub fn head(&self) -> u64 {
+        self.consumer.head.load(Ordering::Relaxed)
     }
 
     /// How many messages the consumer has taken.

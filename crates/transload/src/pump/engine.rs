@@ -37,6 +37,8 @@ pub(super) struct Engine {
     uploading: usize,
     /// When the pump first saw the oldest message that it has not taken.
     first_seen: Option<Instant>,
+    /// What stood before this position and was in the ring when a source last asked for room has been dropped.
+    shed_before: u64,
     measure: Measure,
     error: Option<PumpError>,
 }
@@ -76,6 +78,7 @@ impl Engine {
             flights,
             uploading: 0,
             first_seen: None,
+            shed_before: 0,
             measure: Measure::new(),
             error: None,
         }
@@ -255,13 +258,20 @@ impl Engine {
     }
 
     /// Drops the oldest batch that is not yet submitted, if a source asked for room and there still is none.
+    ///
+    /// Slots come back in the order of the ring, so the room that this makes may have to wait for batches in flight.
+    /// Until it is there, dropping more would help nobody.
     fn shed(&mut self) -> bool {
-        if !self.control.shed.take() || !self.consumer.is_full() {
+        if !self.control.shed.take()
+            || !self.consumer.is_full()
+            || self.consumer.freed_before() < self.shed_before
+        {
             return false;
         }
         match self.consumer.take(self.batch_messages) {
             Ok(batch) => {
                 self.control.dropped.add_as_only_writer(batch.messages() as u64);
+                self.shed_before = batch.first_position() + batch.messages() as u64;
                 self.first_seen = None;
                 true
             }

@@ -102,6 +102,11 @@ impl StagingRing {
         self.ring.is_full()
     }
 
+    /// Slots before this position have come back to the producers.
+    pub(crate) fn freed_before(&self) -> u64 {
+        self.ring.head()
+    }
+
     /// The start of the whole memory, for devices that are given its address. Slot `i` begins `i * message_size`
     /// bytes behind it. Reading what producers may be writing is the caller's own risk; published messages are
     /// reached through a [`Batch`](super::Batch).
