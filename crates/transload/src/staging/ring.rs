@@ -197,9 +197,7 @@ impl StagingRing {
     /// The address of an offset that [`pieces`](StagingRing::pieces) gave.
     #[inline]
     pub(super) fn at(&self, offset: usize) -> *mut u8 {
-        // SAFETY: offsets of slots lie within the slab, which has at least `slots * message_size` bytes (checked when
-        // the ring was made) and which `tenancy` keeps there (I2).
-        unsafe { self.base.0.as_ptr().add(offset) }
+        self.base.0.as_ptr().wrapping_add(offset)
     }
 
     /// Publishes what a producer claimed, and wakes the consumer if it sleeps for it.
