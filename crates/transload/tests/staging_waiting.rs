@@ -325,7 +325,9 @@ fn producers_on_threads_that_sleep_are_woken_by_freed_slots() {
         }
         assert!(producer.is_full());
     }
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in threads {
+        thread.join().unwrap();
+    }
     assert_eq!(drain(&mut consumer).len(), 256);
 }
 
