@@ -267,7 +267,9 @@ fn batches_may_be_dropped_on_other_threads() {
         }
     }
     drop(sender);
-    droppers.into_iter().for_each(|thread| within_limit(|| thread.join().unwrap()));
+    for thread in droppers {
+        within_limit(|| thread.join().unwrap());
+    }
     next += drain(&mut consumer).len() as u64;
     assert_eq!(next, 20_000);
     assert_eq!(producer.try_enqueue_batch(&[0; 64 * 8]), Ok(64), "all slots have come back");
