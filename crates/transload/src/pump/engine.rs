@@ -286,13 +286,17 @@ impl Engine {
         {
             return Fed::DeviceBusy;
         }
-        let ready = self.consumer.len();
-        if ready < self.batch_messages && !self.must_go(ready) {
-            return match (ready, self.consumer.is_closed()) {
-                (0, true) => self.look_for_the_end(),
-                (0, false) => Fed::Nothing,
-                _ => Fed::Until(self.deadline()),
-            };
+        if !self.consumer.reaches(self.batch_messages) {
+            match self.consumer.is_ready() {
+                Err(DequeueError::Closed) => return Fed::Drained,
+                Err(_) => return Fed::DeviceBusy,
+                Ok(false) => {
+                    self.first_seen = None;
+                    return Fed::Nothing;
+                }
+                Ok(true) if !self.must_go() => return Fed::Until(self.deadline()),
+                Ok(true) => {}
+            }
         }
         let want = self.batch_messages * self.message_size;
         let oldest = self.flights.front().map(|flight| &flight.device_range);
@@ -313,31 +317,20 @@ impl Engine {
     }
 
     /// Whether a batch goes out although it is not full.
-    fn must_go(&mut self, ready: usize) -> bool {
-        if ready == 0 {
-            self.first_seen = None;
-            return false;
-        }
+    fn must_go(&mut self) -> bool {
         let now = Instant::now();
         let first_seen = *self.first_seen.get_or_insert(now);
         now.duration_since(first_seen) >= self.options.batch_delay
-            || ready >= self.consumer.until_wrap()
-            || self.consumer.is_full()
             || self.consumer.is_closed()
+            || self.consumer.reaches(self.consumer.until_wrap())
+            // With nothing in flight, a full ring has a full batch.
+            || (self.uploading > 0 && self.consumer.is_full())
     }
 
     /// When the batch that is being gathered goes out whatever its size.
     fn deadline(&self) -> Instant {
         let now = Instant::now();
         self.first_seen.and_then(|seen| seen.checked_add(self.options.batch_delay)).unwrap_or(now + LONG)
-    }
-
-    /// The ring is closed and nothing is claimed.
-    fn look_for_the_end(&mut self) -> Fed {
-        match self.consumer.is_ready() {
-            Err(DequeueError::Closed) => Fed::Drained,
-            _ => Fed::Nothing,
-        }
     }
 
     fn submit(&mut self, batch: crate::staging::Batch, to: usize) {
