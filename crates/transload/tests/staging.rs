@@ -278,7 +278,7 @@ fn stale_claims_of_earlier_laps_never_overwrite_what_is_unread() {
             })
         })
         .collect();
-    for _ in 0..2000 {
+    for _ in 0..300 {
         until("a full ring", || consumer.is_full());
         let batch = consumer.take(2).unwrap();
         let before: Vec<Vec<u8>> = batch.iter().map(<[u8]>::to_vec).collect();

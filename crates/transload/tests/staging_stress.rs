@@ -16,8 +16,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use staging_kit::{LIMIT, block_on, ring, within_limit};
+use staging_kit::{block_on, ring, stress_end, within_limit};
 use transload::staging::{Batch, Consumer, DequeueError, EnqueueError, Producer};
+use transload_core::Flag;
 
 /// Header: who sent it and its number. Then one repeated byte that follows from both, then a checksum of the header.
 fn fill(message: &mut [u8], producer: u8, number: u64) {
@@ -85,60 +86,60 @@ impl Checker {
     }
 }
 
-/// Sends numbered messages from several threads and checks what comes out, until everything has come or `enough`.
+/// Sends numbered messages from several threads and checks what comes out, until everything has come or `enough`. Says
+/// how many were sent.
 fn stress(
-    producers: usize,
+    producers: u8,
     each: u64,
     message_size: usize,
     send: impl Fn(&[u8]) -> bool + Sync,
     mut receive: impl FnMut(&mut dyn FnMut(&[u8])) -> usize,
     enough: impl Fn(&Checker) -> bool,
-) -> Checker {
-    let end = Instant::now() + LIMIT;
-    let mut checker = Checker::new(producers);
-    thread::scope(|scope| {
-        let mut threads = Vec::new();
-        let mut stops = Vec::new();
-        for producer in 0..producers {
-            let (send, (hold, stopped)) = (&send, mpsc::channel::<()>());
-            stops.push(hold);
-            threads.push(scope.spawn(move || {
-                let mut message = vec![0; message_size];
-                for number in 0..each {
-                    fill(&mut message, u8::try_from(producer).unwrap(), number);
-                    while !send(&message) {
-                        if stopped.try_recv() == Err(mpsc::TryRecvError::Disconnected) {
-                            return;
+) -> (u64, Checker) {
+    let (end, stop) = (stress_end(), Flag::new());
+    let mut checker = Checker::new(usize::from(producers));
+    let sent = thread::scope(|scope| {
+        let (send, stop) = (&send, &stop);
+        let threads: Vec<_> = (0..producers)
+            .map(|producer| {
+                scope.spawn(move || {
+                    let mut message = vec![0; message_size];
+                    for number in 0..each {
+                        fill(&mut message, producer, number);
+                        while !send(&message) {
+                            if stop.is_raised() {
+                                return number;
+                            }
+                            thread::yield_now();
                         }
-                        thread::yield_now();
                     }
-                }
-            }));
-        }
-        let total = each * producers as u64;
-        while !enough(&checker) && checker.whole + checker.torn + checker.stale < total {
-            let ended = threads.iter().all(thread::ScopedJoinHandle::is_finished);
+                    each
+                })
+            })
+            .collect();
+        while !enough(&checker) {
+            let all_ended = threads.iter().all(thread::ScopedJoinHandle::is_finished);
             if receive(&mut |message| checker.see(message)) == 0 {
-                if ended {
+                if all_ended {
                     break;
                 }
                 thread::yield_now();
-                if Instant::now() > end {
-                    break;
-                }
+            }
+            if Instant::now() > end {
+                stop.raise();
             }
         }
-        drop(stops);
+        stop.raise();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
-    assert!(Instant::now() < end, "not done after {LIMIT:?}: {checker:?}");
-    checker
+    (sent, checker)
 }
 
-fn stress_the_ring(producers: usize, each: u64, capacity: usize, message_size: usize) {
+fn stress_the_ring(producers: u8, each: u64, capacity: usize, message_size: usize) {
     let (producer, mut consumer) = ring(capacity, message_size);
     let mut bytes = vec![0; capacity * message_size];
     let mut copies = false;
-    let checker = stress(
+    let (sent, checker) = stress(
         producers,
         each,
         message_size,
@@ -157,7 +158,7 @@ fn stress_the_ring(producers: usize, each: u64, capacity: usize, message_size: u
         },
         |_| false,
     );
-    assert_eq!((checker.whole, checker.faults()), (each * producers as u64, 0), "{checker:?}");
+    assert_eq!((checker.whole, checker.faults()), (sent, 0), "{checker:?}");
     let statistics = producer.statistics();
     assert_eq!((statistics.claimed, statistics.delivered), (checker.whole, checker.whole));
     assert_eq!((statistics.wake_ups, consumer.len()), (0, 0));
@@ -259,7 +260,7 @@ mod early_claim {
 fn a_ring_that_claims_early_is_caught() {
     for (producers, capacity) in [(1, 256), (2, 256), (4, 4)] {
         let twin = early_claim::Ring::new(capacity, 256);
-        let checker = stress(
+        let (_, checker) = stress(
             producers,
             2_000_000,
             256,
@@ -296,7 +297,8 @@ const MIXED_SIZE: usize = 40;
 fn send_mixed(producer: &Producer, id: u8, messages: u64) -> Done {
     let mut random = Random(0x1234_5678 + u64::from(id));
     let mut done = Done::default();
-    while done.accepted < messages {
+    let end = stress_end();
+    while done.accepted < messages && Instant::now() < end {
         let number = done.accepted;
         let count = 1 + random.below(7);
         let mut bytes = vec![0; count * MIXED_SIZE];
@@ -443,8 +445,11 @@ fn everybody_waits(capacity: usize, futures: bool) {
         .map(|id| {
             let producer = producer.clone();
             thread::spawn(move || {
-                let mut message = [0; 24];
+                let (mut message, end) = ([0; 24], stress_end());
                 for number in 0..EACH {
+                    if Instant::now() > end {
+                        return number;
+                    }
                     fill(&mut message, id, number);
                     if futures || id == 0 {
                         block_on(producer.enqueue_async(&message)).unwrap();
@@ -452,6 +457,7 @@ fn everybody_waits(capacity: usize, futures: bool) {
                         producer.enqueue(&message).unwrap();
                     }
                 }
+                EACH
             })
         })
         .collect();
@@ -463,10 +469,8 @@ fn everybody_waits(capacity: usize, futures: bool) {
         }
         checker
     });
-    for thread in threads {
-        within_limit(|| thread.join().unwrap());
-    }
-    assert_eq!((checker.whole, checker.faults()), (3 * EACH, 0), "{checker:?}");
+    let sent = threads.into_iter().map(|thread| within_limit(|| thread.join().unwrap())).sum();
+    assert_eq!((checker.whole, checker.faults()), (sent, 0), "{checker:?}");
 }
 
 #[test]
@@ -494,8 +498,11 @@ fn ping_pong(
         producer.try_enqueue(&0u32.to_le_bytes()).unwrap();
     }
     let mut bytes = [0; 4];
-    let mut before = Instant::now();
+    let (mut before, end) = (Instant::now(), stress_end());
     for round in 0..rounds {
+        if first && before > end {
+            return gaps; // This closes the ring to the other side, which ends as well.
+        }
         if wait(consumer).is_err() {
             return gaps;
         }
