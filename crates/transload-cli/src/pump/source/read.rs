@@ -28,8 +28,11 @@ pub(in crate::pump) struct Read<R> {
 }
 
 /// What was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Got {
     Message,
+    /// The last line, which has no end.
+    UnendedLine,
     End,
 }
 
@@ -43,12 +46,16 @@ impl<R: BufRead> Read<R> {
             }
             number += 1;
             payload.clear();
-            match self.next(&mut payload, number, &mut offset)? {
-                Got::End => return Ok(Why::End),
-                Got::Message => {}
+            let got = self.next(&mut payload, number, &mut offset)?;
+            if got == Got::End {
+                return Ok(Why::End);
             }
             let (framing, digests) = (self.framing, &self.digests);
             let goes_on = self.outlet.offer(|slot| {
+                if got == Got::UnendedLine {
+                    // Before the message is on its way, so that whoever writes it back knows.
+                    self.unended.raise();
+                }
                 framing.fill(slot, &payload);
                 if let Some(digests) = digests {
                     digests.note(slot);
@@ -143,11 +150,7 @@ impl<R: BufRead> Read<R> {
         }
         match (ended, length) {
             (false, 0) => Ok(Got::End),
-            (false, _) => {
-                // Before the message is on its way, so that whoever writes it back knows.
-                self.unended.raise();
-                Ok(Got::Message)
-            }
+            (false, _) => Ok(Got::UnendedLine),
             (true, _) => Ok(Got::Message),
         }
     }
