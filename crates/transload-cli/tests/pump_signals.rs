@@ -1,5 +1,6 @@
 //! `transload pump` that is interrupted: by signals, by readers that go away or take nothing, by full disks.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "what fails in a helper of a test fails the test")]
 
 mod common;
 

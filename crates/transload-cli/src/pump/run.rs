@@ -84,7 +84,7 @@ fn run(args: &PumpArgs, verify: bool) -> Result<Document, Failure> {
     let running = pump.spawn()?;
     let mut show = Show::new(args.quiet, args.stats_interval, args.messages);
     let mut intake = Watch { args, stop, signals, endings, left: sources, started: Instant::now() };
-    let (mut stopped_by, mut failure) = intake.until_stopped(&running, &mut show);
+    let (stopped_by, mut failure) = intake.until_stopped(&running, &mut show);
     intake.stop(running.stopper(), stopped_by);
     let report = match intake.until_drained(&running, &mut show) {
         Drained::Ended => running.join(),
@@ -101,38 +101,22 @@ fn run(args: &PumpArgs, verify: bool) -> Result<Document, Failure> {
         }
     };
     show.finish();
-    let mut read_enough = false;
-    match report.error {
-        // Whoever read our standard output has read enough.
-        Some(PumpError::Sink(ref error))
-            if error.kind() == io::ErrorKind::BrokenPipe && args.read_back == Some(From::Standard) =>
-        {
-            read_enough = true;
-        }
-        Some(_) => {}
-        // The pump ended because all sources had come to their ends.
-        None if stopped_by == StoppedBy::Error && failure.is_none() => {
-            (stopped_by, failure) = intake.ending()
-        }
-        None => {}
-    }
     document.ran(&report);
     document.verified = counts.as_ref().map(|counts| counts.verified.value());
     document.corrupt = counts.as_ref().map(|counts| counts.corrupt.value());
-    document.stopped_by = stopped_by;
-    document.error = failure;
-    match report.error {
-        Some(_) if read_enough => {
-            if stopped_by == StoppedBy::Error && document.error.is_none() {
-                document.stopped_by = StoppedBy::End;
-            }
+    let by_itself = stopped_by == StoppedBy::Error && failure.is_none();
+    (document.stopped_by, document.error) = match report.error {
+        // Whoever reads our standard output has read enough.
+        Some(PumpError::Sink(error))
+            if error.kind() == io::ErrorKind::BrokenPipe && args.read_back == Some(From::Standard) =>
+        {
+            (if by_itself { StoppedBy::End } else { stopped_by }, failure)
         }
-        Some(error) => {
-            document.error = Some(error.into());
-            document.stopped_by = StoppedBy::Error;
-        }
-        None => {}
-    }
+        Some(error) => (StoppedBy::Error, Some(error.into())),
+        // All sources had come to their ends.
+        None if by_itself => intake.ending(),
+        None => (stopped_by, failure),
+    };
     if let (None, Some(corrupt @ 1..)) = (&document.error, document.corrupt) {
         document.error =
             Some(Failure::new("corrupt", format!("{corrupt} messages came back changed or out of order")));
