@@ -1,6 +1,8 @@
 //! `transload doctor`, run as people run it: as root, as nobody, under filters, into closed pipes.
 #![cfg(target_os = "linux")]
 
+mod common;
+
 use std::{
     fs, io,
     os::unix::process::CommandExt,
@@ -25,7 +27,7 @@ const NAMES: [&str; 10] = [
 
 fn doctor(args: &[&str]) -> Command {
     let mut command = Command::new(TRANSLOAD);
-    command.arg("doctor").args(args);
+    command.arg("doctor").args(args).env_remove("TRANSLOAD_JSON");
     command
 }
 
@@ -75,6 +77,38 @@ fn json_has_each_check_once_with_all_fields() {
 }
 
 #[test]
+fn the_variable_asks_for_json_too() {
+    let checks = report(doctor(&[]).env("TRANSLOAD_JSON", "1"));
+    named(&checks, "kernel");
+    assert!(stdout(&mut doctor(&["--help"])).contains("TRANSLOAD_JSON"));
+}
+
+/// The devices that are listed can be pumped to by the names that they are listed with.
+#[test]
+fn opencl_devices_are_listed_with_their_names_where_there_is_a_driver() {
+    let checks = report(&mut doctor(&["--json"]));
+    let check = named(&checks, "opencl");
+    if check["status"] != "ok" {
+        common::skip(
+            "doctor::opencl_devices_are_listed_with_their_names_where_there_is_a_driver",
+            "no OpenCL device; install pocl-opencl-icd and ocl-icd-libopencl1",
+        );
+        return;
+    }
+    for device in text(check, "value").split(", opencl:").map(|device| device.trim_start_matches("opencl:")) {
+        let (index, name) = device.split_once(' ').expect("a number and a name");
+        let (name, kind) = name.rsplit_once(" (").expect("a kind");
+        assert!(["Gpu)", "Cpu)", "Accelerator)"].contains(&kind), "{check}");
+        let to = format!("opencl:{index}");
+        let document = common::pump(&["--to", &to, "--messages", "10", "--json"]).done().code(0).json();
+        assert_eq!(document["device"]["name"], name);
+    }
+    let count = text(check, "value").matches("opencl:").count();
+    let done = common::pump(&["--to", &format!("opencl:{count}")]).done().code(4);
+    assert!(done.stderr.contains(&format!("opencl has {count}")), "{}", done.stderr);
+}
+
+#[test]
 fn text_has_a_line_with_mark_and_word_for_each_check() {
     let checks = report(&mut doctor(&["--json"]));
     let printed = stdout(&mut doctor(&[]));
@@ -112,8 +146,9 @@ fn what_the_kernel_says_is_what_is_printed() {
 #[test]
 fn nobody_with_a_narrow_limit_sees_it_with_the_need() {
     if !rustix::process::geteuid().is_root() || Command::new("setpriv").arg("--version").output().is_err() {
-        eprintln!(
-            "SKIPPED nobody_with_a_narrow_limit_sees_it_with_the_need: needs root and setpriv (util-linux)"
+        common::skip(
+            "doctor::nobody_with_a_narrow_limit_sees_it_with_the_need",
+            "needs root and setpriv (util-linux)",
         );
         return;
     }

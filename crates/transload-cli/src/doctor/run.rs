@@ -2,6 +2,8 @@
 
 use std::{fmt::Write as _, io};
 
+use clap::builder::BoolishValueParser;
+
 use super::check::{Check, Status};
 use serde::Serialize;
 
@@ -9,7 +11,7 @@ use serde::Serialize;
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
     /// Print one JSON document instead of lines.
-    #[arg(long)]
+    #[arg(long, env = "TRANSLOAD_JSON", value_parser = BoolishValueParser::new())]
     json: bool,
 }
 

@@ -74,7 +74,7 @@ pub(crate) struct PumpArgs {
     /// How long accepted messages may take to arrive once the intake is stopped; the rest is dropped and counted.
     #[arg(long, env = "TRANSLOAD_DRAIN_TIMEOUT", default_value = "10s", value_parser = units::duration, value_name = "TIME")]
     pub(super) drain_timeout: Duration,
-    /// Print one line of JSON to the standard error this often.
+    /// Print one line of JSON to the standard error this often; 0s is never.
     #[arg(long, env = "TRANSLOAD_STATS_INTERVAL", value_parser = units::duration, value_name = "TIME")]
     pub(super) stats_interval: Option<Duration>,
     /// Report as one JSON document.

@@ -68,12 +68,13 @@ pub(super) struct Unframer<W> {
     out: W,
     /// Raised by the source if its last line had no end.
     unended: Arc<Flag>,
-    any: bool,
+    /// A line has been written without its end, which comes before the next, or when it is known that it has one.
+    line_is_open: bool,
 }
 
 impl<W: Write> Unframer<W> {
     pub(super) fn new(framing: Framing, out: W, unended: Arc<Flag>) -> Self {
-        Self { framing, out, unended, any: false }
+        Self { framing, out, unended, line_is_open: false }
     }
 
     pub(super) fn write(&mut self, slot: &[u8]) -> io::Result<()> {
@@ -83,18 +84,21 @@ impl<W: Write> Unframer<W> {
         // It fits, see `fill`.
         let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         match self.framing {
-            // The end of a line is written before the next one: whether the last has one is known at the end.
-            Framing::Lines if self.any => self.out.write_all(b"\n")?,
+            Framing::Lines if self.line_is_open => self.out.write_all(b"\n")?,
             Framing::Stream | Framing::Fixed | Framing::Lines => {}
             Framing::U32le => self.out.write_all(&length.to_le_bytes())?,
             Framing::U32be => self.out.write_all(&length.to_be_bytes())?,
         }
-        self.any = true;
+        self.line_is_open = true;
         self.out.write_all(payload)
     }
 
-    pub(super) fn finish(&mut self) -> io::Result<()> {
-        if self.framing == Framing::Lines && self.any && !self.unended.is_raised() {
+    /// Hands on what has been written so far, so that a reader has it while nothing more comes.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        // The flag is raised before the message that it speaks of is on its way: while it is down, every line that has
+        // come back had an end.
+        if self.framing == Framing::Lines && self.line_is_open && !self.unended.is_raised() {
+            self.line_is_open = false;
             self.out.write_all(b"\n")?;
         }
         self.out.flush()

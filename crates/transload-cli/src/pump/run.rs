@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
-use transload::pump::{PumpError, PumpHandle, PumpStopper};
+use transload::pump::{PumpError, PumpHandle, PumpStopper, Report};
 use transload_core::Flag;
 
 use super::args::{From, PumpArgs};
@@ -21,6 +21,11 @@ use crate::output::{complain, print_to};
 
 /// How often the main thread looks at time and signals.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// How long a pump may take to end once it is told to, and how long beyond its time to drain: it waits for the device
+/// for up to two seconds then.
+const AT_ONCE: Duration = Duration::from_secs(1);
+const OVERDUE: Duration = Duration::from_secs(5);
 
 /// How long generated messages go on if nothing else is said.
 const DEFAULT_DURATION: Duration = Duration::from_secs(5);
@@ -69,8 +74,9 @@ fn tell(args: &PumpArgs, document: &Document) -> u8 {
 }
 
 fn run(args: &PumpArgs, verify: bool) -> Result<Document, Failure> {
-    let Setup { pump, mut document, counts, feed } = Setup::new(args, verify)?;
     let signals = StopSignals::watch()?;
+    let Setup { pump, mut document, counts, feed } = Setup::new(args, verify)?;
+    signals.arm();
     let (ended, endings) = channel();
     let stop = Arc::new(Flag::new());
     let sources = feed.start(args, &stop, &ended)?;
@@ -78,31 +84,55 @@ fn run(args: &PumpArgs, verify: bool) -> Result<Document, Failure> {
     let running = pump.spawn()?;
     let mut show = Show::new(args.quiet, args.stats_interval, args.messages);
     let mut intake = Watch { args, stop, signals, endings, left: sources, started: Instant::now() };
-    let (stopped_by, failure) = intake.until_stopped(&running, &mut show);
+    let (stopped_by, mut failure) = intake.until_stopped(&running, &mut show);
     intake.stop(running.stopper(), stopped_by);
-    intake.until_drained(&running, &mut show);
+    let report = match intake.until_drained(&running, &mut show) {
+        Drained::Ended => running.join(),
+        Drained::Aborted => intake.abandon(&running),
+        Drained::Overdue => {
+            failure.get_or_insert_with(|| {
+                Failure::new(
+                    "stuck",
+                    "the pump did not end in time: whoever takes what is read back has stopped",
+                )
+                .fix("take it faster, or use a longer --drain-timeout")
+            });
+            intake.abandon(&running)
+        }
+    };
     show.finish();
-    let report = running.join();
     document.ran(&report);
     document.verified = counts.as_ref().map(|counts| counts.verified.value());
     document.corrupt = counts.as_ref().map(|counts| counts.corrupt.value());
-    document.stopped_by = stopped_by;
-    document.error = failure;
-    match report.error {
-        // Whoever read our standard output has read enough.
+    let by_itself = stopped_by == StoppedBy::Error && failure.is_none();
+    (document.stopped_by, document.error) = match report.error {
+        // Whoever reads our standard output has read enough.
         Some(PumpError::Sink(error))
-            if error.kind() == io::ErrorKind::BrokenPipe && args.read_back == Some(From::Standard) => {}
-        Some(error) => {
-            document.error = Some(error.into());
-            document.stopped_by = StoppedBy::Error;
+            if error.kind() == io::ErrorKind::BrokenPipe && args.read_back == Some(From::Standard) =>
+        {
+            (if by_itself { StoppedBy::End } else { stopped_by }, failure)
         }
-        None => {}
-    }
+        Some(error) => (StoppedBy::Error, Some(error.into())),
+        // All sources had come to their ends.
+        None if by_itself => intake.ending(),
+        None => (stopped_by, failure),
+    };
     if let (None, Some(corrupt @ 1..)) = (&document.error, document.corrupt) {
         document.error =
             Some(Failure::new("corrupt", format!("{corrupt} messages came back changed or out of order")));
     }
     Ok(document)
+}
+
+/// How a pump came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drained {
+    /// Its thread has ended.
+    Ended,
+    /// It was told to end at once, and something holds it.
+    Aborted,
+    /// It should have ended by itself, and something holds it.
+    Overdue,
 }
 
 /// Watches what may end the intake.
@@ -129,18 +159,11 @@ impl Watch<'_> {
                 Ok(Ok(why)) => {
                     self.left -= 1;
                     if self.left == 0 {
-                        return match why {
-                            Why::Messages => (StoppedBy::Messages, None),
-                            Why::End => (StoppedBy::End, None),
-                            Why::Stopped => (StoppedBy::Error, None),
-                        };
+                        return (stopped_by(why), None);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    let failure = Failure::new("source", "a source's thread ended by a panic");
-                    return (StoppedBy::Error, Some(failure));
-                }
+                Err(RecvTimeoutError::Disconnected) => return (StoppedBy::Error, Some(panicked())),
             }
             show.update(running.stopper().progress());
             if self.signals.seen() > 0 {
@@ -150,7 +173,7 @@ impl Watch<'_> {
                 return (StoppedBy::Duration, None);
             }
             if running.is_finished() {
-                // By an error of its own, which the report holds.
+                // By an error of its own, which the report holds; or all sources have ended, and say so in a moment.
                 return (StoppedBy::Error, None);
             }
         }
@@ -164,14 +187,66 @@ impl Watch<'_> {
     }
 
     /// Waits until the pump has ended; a further signal ends it at once.
-    fn until_drained(&self, running: &PumpHandle, show: &mut Show) {
-        let seen = self.signals.seen().max(1);
+    ///
+    /// A pump looks at its time and at signals between batches. If it is held within one, by a reader that takes
+    /// nothing, then this ends without it.
+    fn until_drained(&self, running: &PumpHandle, show: &mut Show) -> Drained {
+        let now = Instant::now();
+        let overdue = now.checked_add(self.args.drain_timeout).and_then(|due| due.checked_add(OVERDUE));
+        let mut aborted = None;
         while !running.is_finished() {
-            if self.signals.seen() > seen {
+            let now = Instant::now();
+            if self.signals.seen() > 1 {
                 running.stopper().abort();
+                if now.duration_since(*aborted.get_or_insert(now)) >= AT_ONCE {
+                    return Drained::Aborted;
+                }
+            } else if overdue.is_some_and(|overdue| overdue <= now) {
+                return Drained::Overdue;
             }
             show.update(running.stopper().progress());
             std::thread::sleep(Duration::from_millis(2));
         }
+        Drained::Ended
     }
+
+    /// What is known of a pump that is held. It ends with the process.
+    fn abandon(&self, running: &PumpHandle) -> Report {
+        running.stopper().abort();
+        let progress = running.stopper().progress();
+        let slot_bytes = self.args.framing().slot_bytes(self.args.message_size).unwrap_or_default();
+        let mut report = Report::default();
+        report.accepted = progress.accepted;
+        report.delivered = progress.delivered;
+        report.dropped = progress.accepted - progress.delivered;
+        report.rejected = progress.rejected;
+        report.skipped = progress.skipped;
+        report.bytes = progress.delivered * slot_bytes as u64;
+        report.elapsed = self.started.elapsed();
+        report
+    }
+
+    /// How the sources ended, once the pump has ended since there are none any more.
+    fn ending(&mut self) -> (StoppedBy, Option<Failure>) {
+        loop {
+            match self.endings.recv() {
+                Ok(Err(failure)) => return (StoppedBy::Error, Some(failure)),
+                Ok(Ok(why)) if self.left <= 1 => return (stopped_by(why), None),
+                Ok(Ok(_)) => self.left -= 1,
+                Err(_) => return (StoppedBy::Error, Some(panicked())),
+            }
+        }
+    }
+}
+
+fn stopped_by(why: Why) -> StoppedBy {
+    match why {
+        Why::Messages => StoppedBy::Messages,
+        Why::End => StoppedBy::End,
+        Why::Stopped => StoppedBy::Error,
+    }
+}
+
+fn panicked() -> Failure {
+    Failure::new("source", "a source's thread ended by a panic")
 }

@@ -106,6 +106,10 @@ impl Feed {
                 let read = Read {
                     outlet,
                     input,
+                    name: match &args.from {
+                        From::File(path) => path.display().to_string(),
+                        _ => "the standard input".to_owned(),
+                    },
                     framing: args.framing(),
                     message_size: args.message_size,
                     messages: args.messages,

@@ -18,6 +18,12 @@ pub(super) struct ReadBack {
     pub(super) write: Option<Unframer<Box<dyn Write + Send>>>,
 }
 
+impl ReadBack {
+    fn flush(&mut self) -> io::Result<()> {
+        self.write.as_mut().map_or(Ok(()), Unframer::flush)
+    }
+}
+
 impl Sink for ReadBack {
     fn receive(&mut self, messages: &[u8], message_size: usize) -> io::Result<()> {
         for message in messages.chunks_exact(message_size) {
@@ -28,11 +34,12 @@ impl Sink for ReadBack {
                 write.write(message)?;
             }
         }
-        Ok(())
+        // These messages count as delivered from now on, and a reader may wait for them.
+        self.flush()
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.write.as_mut().map_or(Ok(()), Unframer::finish)
+        self.flush()
     }
 }
 

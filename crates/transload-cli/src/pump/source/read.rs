@@ -14,6 +14,8 @@ use crate::pump::framing::Framing;
 pub(in crate::pump) struct Read<R> {
     pub(in crate::pump) outlet: Outlet,
     pub(in crate::pump) input: R,
+    /// What people call it.
+    pub(in crate::pump) name: String,
     pub(in crate::pump) framing: Framing,
     /// The most bytes of a payload.
     pub(in crate::pump) message_size: usize,
@@ -26,8 +28,11 @@ pub(in crate::pump) struct Read<R> {
 }
 
 /// What was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Got {
     Message,
+    /// The last line, which has no end.
+    UnendedLine,
     End,
 }
 
@@ -41,12 +46,16 @@ impl<R: BufRead> Read<R> {
             }
             number += 1;
             payload.clear();
-            match self.next(&mut payload, number, &mut offset)? {
-                Got::End => return Ok(Why::End),
-                Got::Message => {}
+            let got = self.next(&mut payload, number, &mut offset)?;
+            if got == Got::End {
+                return Ok(Why::End);
             }
             let (framing, digests) = (self.framing, &self.digests);
             let goes_on = self.outlet.offer(|slot| {
+                if got == Got::UnendedLine {
+                    // Before the message is on its way, so that whoever writes it back knows.
+                    self.unended.raise();
+                }
                 framing.fill(slot, &payload);
                 if let Some(digests) = digests {
                     digests.note(slot);
@@ -104,7 +113,7 @@ impl<R: BufRead> Read<R> {
     /// Appends bytes until there are `wanted`, or the input ends.
     fn read(&mut self, payload: &mut Vec<u8>, wanted: usize, offset: &mut u64) -> Result<(), Failure> {
         while payload.len() < wanted {
-            let there = fill_buf(&mut self.input)?;
+            let there = fill_buf(&mut self.input, &self.name)?;
             if there.is_empty() {
                 break;
             }
@@ -121,7 +130,7 @@ impl<R: BufRead> Read<R> {
         let begins = *offset;
         let (mut length, mut ended) = (0u64, false);
         while !ended {
-            let there = fill_buf(&mut self.input)?;
+            let there = fill_buf(&mut self.input, &self.name)?;
             if there.is_empty() {
                 break;
             }
@@ -141,26 +150,26 @@ impl<R: BufRead> Read<R> {
         }
         match (ended, length) {
             (false, 0) => Ok(Got::End),
-            (false, _) => {
-                // Before the message is on its way, so that whoever writes it back knows.
-                self.unended.raise();
-                Ok(Got::Message)
-            }
+            (false, _) => Ok(Got::UnendedLine),
             (true, _) => Ok(Got::Message),
         }
     }
 }
 
-fn fill_buf(input: &mut impl BufRead) -> Result<&[u8], Failure> {
+fn fill_buf<'a>(input: &'a mut impl BufRead, name: &str) -> Result<&'a [u8], Failure> {
+    let failed = |error: io::Error| {
+        Failure::new("source", format!("cannot read {name}: {error}"))
+            .fix("name a file or a stream that can be read to its end")
+    };
     // Two calls, since a result that borrows cannot be looked at and returned from a loop.
     loop {
         match input.fill_buf() {
             Ok(_) => break,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Failure::new("source", format!("the input cannot be read: {error}"))),
+            Err(error) => return Err(failed(error)),
         }
     }
-    input.fill_buf().map_err(|error| Failure::new("source", format!("the input cannot be read: {error}")))
+    input.fill_buf().map_err(failed)
 }
 
 fn partial(number: u64, offset: u64, there: usize, wanted: usize) -> Failure {
