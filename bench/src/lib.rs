@@ -1,0 +1,15 @@
+//! Comparisons of transload with other libraries. Not published; see the README of this folder for what is measured
+//! and how it may mislead.
+
+pub mod adapter;
+pub mod check;
+pub mod drive;
+pub mod message;
+pub mod padded;
+pub mod patience;
+pub mod pin;
+pub mod trial;
+pub mod verify;
+
+/// Messages in a batch, on either side.
+pub const BATCH: usize = 64;
