@@ -2,12 +2,18 @@
 //! and how it may mislead.
 
 pub mod adapter;
+pub mod adapters;
+pub mod cell;
 pub mod check;
+pub mod comparison;
+pub mod contender;
 pub mod drive;
 pub mod message;
 pub mod padded;
 pub mod patience;
 pub mod pin;
+pub mod settings;
+pub mod statistics;
 pub mod trial;
 pub mod verify;
 
