@@ -3,15 +3,22 @@
 
 pub mod adapter;
 pub mod adapters;
+pub mod bare;
+pub mod baseline;
 pub mod cell;
 pub mod check;
 pub mod comparison;
 pub mod contender;
 pub mod drive;
+pub mod in_place;
+pub mod latency;
+pub mod machine;
 pub mod message;
 pub mod padded;
 pub mod patience;
 pub mod pin;
+pub mod report;
+pub mod ring;
 pub mod settings;
 pub mod statistics;
 pub mod trial;
