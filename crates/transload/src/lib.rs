@@ -1,1 +1,3 @@
 //! Moves messages from many producers into device memory through page-locked, registered buffers.
+
+pub mod memory;

@@ -1,0 +1,89 @@
+//! The one place that chooses between the real atomics and loom's.
+//!
+//! `order!(label, ordering)` is the ordering itself in a product build. In a model build a test may weaken one
+//! label to `Relaxed`, to show that the model would notice if the code were wrong.
+
+#[cfg(not(feature = "model"))]
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+#[cfg(feature = "model")]
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+#[cfg(not(feature = "model"))]
+macro_rules! order {
+    ($label:ident, $ordering:ident) => {
+        $crate::sync::Ordering::$ordering
+    };
+}
+
+#[cfg(feature = "model")]
+macro_rules! order {
+    ($label:ident, $ordering:ident) => {
+        if $crate::sync::is_weakened($crate::sync::Label::$label) {
+            $crate::sync::Ordering::Relaxed
+        } else {
+            $crate::sync::Ordering::$ordering
+        }
+    };
+}
+pub(crate) use order;
+
+/// A sequentially consistent fence, which a model can take away.
+macro_rules! full_fence {
+    ($label:ident) => {
+        #[cfg(feature = "model")]
+        let weakened = $crate::sync::is_weakened($crate::sync::Label::$label);
+        #[cfg(not(feature = "model"))]
+        let weakened = false;
+        if !weakened {
+            $crate::sync::fence($crate::sync::Ordering::SeqCst);
+        }
+    };
+}
+pub(crate) use full_fence;
+
+#[cfg(feature = "model")]
+mod weaken {
+    use std::cell::Cell;
+
+    /// An ordering, or a step, that a model can weaken; named like the `SYNC:` comments in the code.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Label {
+        /// The store of a slot's word after its bytes, and the load before them.
+        Publish,
+        /// The store of `head` after the last read of a slot, and the load before its next write.
+        Free,
+        /// The store of the producers' copy of `head`, and its load.
+        CachedHead,
+        /// The store of a batch's done flag, and its load by whoever advances `head`.
+        BatchDone,
+        /// The fence between a batch's done flag and the look at the others.
+        BatchFence,
+    }
+
+    std::thread_local! {
+        // Loom runs all threads of a model on the thread of the test, so this reaches each of them and no
+        // other test.
+        static WEAK: Cell<Option<Label>> = const { Cell::new(None) };
+    }
+
+    /// Runs `model` with one label weakened.
+    pub fn weakened<R>(label: Label, model: impl FnOnce() -> R) -> R {
+        struct Restore;
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                WEAK.set(None);
+            }
+        }
+        let _restore = Restore;
+        WEAK.set(Some(label));
+        model()
+    }
+
+    pub(crate) fn is_weakened(label: Label) -> bool {
+        WEAK.get() == Some(label)
+    }
+}
+#[cfg(feature = "model")]
+pub(crate) use weaken::is_weakened;
+#[cfg(feature = "model")]
+pub use weaken::{Label, weakened};
