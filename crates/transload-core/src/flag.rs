@@ -22,6 +22,11 @@ impl Flag {
         self.0.store(true, Release);
     }
 
+    /// Raises the flag and says whether it was this call that did. SYNC: flag
+    pub fn raise_first(&self) -> bool {
+        !self.0.swap(true, crate::sync::Ordering::AcqRel)
+    }
+
     /// Whether the flag has been raised. SYNC: flag
     pub fn is_raised(&self) -> bool {
         self.0.load(Acquire)

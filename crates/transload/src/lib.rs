@@ -1,3 +1,6 @@
 //! Moves messages from many producers into device memory through page-locked, registered buffers.
 
+pub mod device;
 pub mod memory;
+pub mod region;
+pub mod staging;

@@ -96,6 +96,15 @@ pub enum SlabError {
         /// Bytes in one transparent huge page.
         huge_bytes: usize,
     },
+    /// Another ring or pool hands out the parts of this slab.
+    #[error(
+        "these {len_bytes} bytes are in use by another ring or pool, and a slab has one at a time: \
+         drop that one first, or make a second slab"
+    )]
+    Occupied {
+        /// Bytes in the slab.
+        len_bytes: usize,
+    },
     /// Page-locking is required and was refused.
     #[error("{0}")]
     LockRefused(LockRefusal),

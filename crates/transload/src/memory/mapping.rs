@@ -18,7 +18,6 @@ pub(super) enum Pages {
     /// The system's own pages, the base a multiple of `align_bytes` (a power of two, at least a page).
     Base { align_bytes: usize },
     /// Huge pages of a reserved pool, of this many bytes each.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux has these pools"))]
     Pool { page_bytes: usize },
 }
 

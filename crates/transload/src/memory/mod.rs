@@ -50,3 +50,4 @@ pub use numa::{Node, Topology};
 pub use placement::{Lock, LockRefusal, Placement, Source};
 pub use policy::Policy;
 pub use slab::Slab;
+pub(crate) use slab::Tenancy;

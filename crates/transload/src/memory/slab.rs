@@ -3,6 +3,7 @@
 use std::{any::Any, ptr::NonNull, sync::Arc};
 
 use rustix::process::Pid;
+use transload_core::Flag;
 
 use super::{
     builder::SlabBuilder,
@@ -43,6 +44,8 @@ struct Inner {
     buffer_size: usize,
     mapped_bytes: usize,
     placement: Placement,
+    /// Raised while somebody hands out parts of the memory (I1).
+    occupied: Flag,
     /// Held for its `Drop` only.
     _backing: Backing,
 }
@@ -204,7 +207,9 @@ impl Slab {
     ) -> Slab {
         let (base, mapped_bytes) = (mapping.base(), mapping.len_bytes());
         let backing = Backing::Mapped(mapping);
-        let inner = Inner { base, buffer_count, buffer_size, mapped_bytes, placement, _backing: backing };
+        let occupied = Flag::new();
+        let inner =
+            Inner { base, buffer_count, buffer_size, mapped_bytes, placement, occupied, _backing: backing };
         Slab { inner: Arc::new(inner) }
     }
 
@@ -228,8 +233,15 @@ impl Slab {
             lock: Lock::NotAsked,
             source,
         };
-        let inner =
-            Inner { base, buffer_count, buffer_size, mapped_bytes: len_bytes, placement, _backing: backing };
+        let inner = Inner {
+            base,
+            buffer_count,
+            buffer_size,
+            mapped_bytes: len_bytes,
+            placement,
+            occupied: Flag::new(),
+            _backing: backing,
+        };
         Ok(Slab { inner: Arc::new(inner) })
     }
 
@@ -267,9 +279,43 @@ impl Slab {
         &self.inner.placement
     }
 
+    /// Keeps the memory there for ever: somebody may access it of whom nobody will know when he is done.
+    pub(crate) fn leak(&self) {
+        let _never_dropped = std::mem::ManuallyDrop::new(self.clone());
+    }
+
+    /// Takes the exclusive right to hand out parts of the memory. Rings and pools do this; nobody else may then.
+    ///
+    /// # Errors
+    ///
+    /// [`SlabError::Occupied`] while another ring or pool has that right.
+    pub(crate) fn occupy(&self) -> Result<Tenancy, SlabError> {
+        if self.inner.occupied.raise_first() {
+            Ok(Tenancy(self.clone()))
+        } else {
+            Err(SlabError::Occupied { len_bytes: self.len_bytes() })
+        }
+    }
+
     /// Whether `other` is a handle on the same memory.
     pub fn same_memory(&self, other: &Slab) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+/// The exclusive right to hand out parts of a slab (I1); ends when it is dropped. Keeps the memory there (I2).
+#[derive(Debug)]
+pub(crate) struct Tenancy(Slab);
+
+impl Tenancy {
+    pub(crate) fn slab(&self) -> &Slab {
+        &self.0
+    }
+}
+
+impl Drop for Tenancy {
+    fn drop(&mut self) {
+        self.0.inner.occupied.take();
     }
 }
 

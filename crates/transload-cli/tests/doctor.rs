@@ -1,0 +1,228 @@
+//! `transload doctor`, run as people run it: as root, as nobody, under filters, into closed pipes.
+#![cfg(target_os = "linux")]
+
+use std::{
+    fs, io,
+    os::unix::process::CommandExt,
+    process::{Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+const TRANSLOAD: &str = env!("CARGO_BIN_EXE_transload");
+const NAMES: [&str; 10] = [
+    "kernel",
+    "cores",
+    "numa",
+    "transparent_huge_pages",
+    "memlock",
+    "shared_memory",
+    "io_uring",
+    "opencl",
+    "vulkan",
+    "cuda",
+];
+
+fn doctor(args: &[&str]) -> Command {
+    let mut command = Command::new(TRANSLOAD);
+    command.arg("doctor").args(args);
+    command
+}
+
+/// What it printed; it must have succeeded, silently but for the report.
+fn stdout(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().expect("starts");
+    let stderr = String::from_utf8_lossy(&stderr);
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    assert!(status.success(), "{status}: {stderr}");
+    String::from_utf8(stdout).expect("text")
+}
+
+fn report(command: &mut Command) -> Vec<Value> {
+    let document: Value = serde_json::from_str(&stdout(command)).expect("one JSON document");
+    assert_eq!(document["schema"], 1);
+    document["checks"].as_array().expect("checks").clone()
+}
+
+fn named<'a>(checks: &'a [Value], name: &str) -> &'a Value {
+    let mut found = checks.iter().filter(|check| check["name"] == name);
+    let check = found.next().unwrap_or_else(|| panic!("{name} is missing in {checks:?}"));
+    assert!(found.next().is_none(), "{name} is there twice");
+    check
+}
+
+fn text<'a>(check: &'a Value, field: &str) -> &'a str {
+    check[field].as_str().unwrap_or_else(|| panic!("{field} is no text in {check}"))
+}
+
+#[test]
+fn json_has_each_check_once_with_all_fields() {
+    let checks = report(&mut doctor(&["--json"]));
+    for name in NAMES {
+        named(&checks, name);
+    }
+    assert!(checks.iter().any(|check| text(check, "name").starts_with("huge_pages")), "{checks:?}");
+    for check in &checks {
+        named(&checks, text(check, "name"));
+        assert_eq!(check.as_object().expect("object").len(), 5, "{check}");
+        assert!(["ok", "warn", "absent", "fail"].contains(&text(check, "status")), "{check}");
+        assert!(!text(check, "value").is_empty(), "{check}");
+        assert!(
+            check["detail"].is_string() && (check["fix"].is_null() || check["fix"].is_string()),
+            "{check}"
+        );
+    }
+}
+
+#[test]
+fn text_has_a_line_with_mark_and_word_for_each_check() {
+    let checks = report(&mut doctor(&["--json"]));
+    let printed = stdout(&mut doctor(&[]));
+    let lines: Vec<&str> = printed.lines().collect();
+    assert_eq!(lines.len(), checks.len() + 1, "{printed}");
+    for (line, check) in lines.iter().zip(&checks) {
+        let status = text(check, "status");
+        let mark = match status {
+            "ok" => "[+]",
+            "warn" => "[!]",
+            "absent" => "[-]",
+            _ => "[x]",
+        };
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(words[..3], [mark, status, text(check, "name")], "{line}");
+        assert_eq!(line.contains(" -> "), check["fix"].is_string(), "{line}");
+    }
+    assert!(lines[checks.len()].ends_with(" 0 failed"), "{printed}");
+}
+
+#[test]
+fn what_the_kernel_says_is_what_is_printed() {
+    let checks = report(&mut doctor(&["--json"]));
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    assert!(text(named(&checks, "kernel"), "value").contains(release.trim()));
+    let enabled = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    let mode = enabled.split(['[', ']']).nth(1).unwrap_or("absent");
+    assert_eq!(text(named(&checks, "transparent_huge_pages"), "value"), mode);
+    if let Ok(pages) = fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages") {
+        let value = text(named(&checks, "huge_pages_1g"), "value");
+        assert!(value.starts_with(&format!("{} reserved", pages.trim())), "{value}");
+    }
+}
+
+#[test]
+fn nobody_with_a_narrow_limit_sees_it_with_the_need() {
+    if !rustix::process::geteuid().is_root() || Command::new("setpriv").arg("--version").output().is_err() {
+        eprintln!(
+            "SKIPPED nobody_with_a_narrow_limit_sees_it_with_the_need: needs root and setpriv (util-linux)"
+        );
+        return;
+    }
+    // The program may lie where nobody may not go.
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("transload");
+    fs::copy(TRANSLOAD, &copy).unwrap();
+    let open = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
+    fs::set_permissions(folder.path(), open).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all"])
+            .args(["--bounding-set=-all", "prlimit", "--memlock=65536:65536"])
+            .arg(&copy)
+            .arg("doctor")
+            .args(args);
+        command
+    };
+    let checks = report(&mut run(&["--json"]));
+    let memlock = named(&checks, "memlock");
+    assert_eq!(memlock["status"], "warn");
+    assert!(text(memlock, "value").starts_with("soft 65536 bytes, hard 65536 bytes, used 0"), "{memlock}");
+    assert!(text(memlock, "value").ends_with("CAP_IPC_LOCK no"), "{memlock}");
+    assert!(text(memlock, "detail").contains("needs 4194304 bytes"), "{memlock}");
+    assert_eq!(text(memlock, "fix"), "sudo prlimit --pid $$ --memlock=4194304:4194304");
+    let printed = stdout(&mut run(&[]));
+    let line = printed.lines().find(|line| line.contains(" memlock ")).expect("a line");
+    assert!(line.contains("65536") && line.contains("4194304"), "{line}");
+}
+
+/// Answers `errno` to `io_uring_setup`, `_enter` and `_register` in the command to be started.
+fn deny_io_uring(command: &mut Command, errno: i32) {
+    // These three have the same numbers on all architectures.
+    const FIRST: u32 = 425;
+    const LAST: u32 = 427;
+    // What libc gives as `c_uint` or `i32`, in the widths of `struct sock_filter`.
+    let code = |bits: u32| u16::try_from(bits).expect("16 bits");
+    let errno = u32::try_from(errno).expect("positive");
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let load = code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS);
+    let at_least = code(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K);
+    let above = code(libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K);
+    let answer = code(libc::BPF_RET | libc::BPF_K);
+    let mut filter = [
+        step(load, 0, 0, 0), // the number is the first field of struct seccomp_data
+        step(at_least, 0, 2, FIRST),
+        step(above, 1, 0, LAST),
+        step(answer, 0, 0, libc::SECCOMP_RET_ERRNO | errno),
+        step(answer, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let install = move || {
+        let program = libc::sock_fprog { len: 5, filter: filter.as_mut_ptr() };
+        // SAFETY: takes no pointers.
+        let first = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+        // SAFETY: `program` and the five steps that it names live until the call returns.
+        let second =
+            unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+        if first == 0 && second == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    // SAFETY: the closure makes two system calls, allocates nothing and takes no lock.
+    unsafe { command.pre_exec(install) };
+}
+
+#[test]
+fn io_uring_denied_says_by_whom() {
+    for (errno, status, words) in
+        [(libc::EPERM, "warn", "denied by policy"), (libc::ENOSYS, "absent", "not known")]
+    {
+        let mut command = doctor(&["--json"]);
+        deny_io_uring(&mut command, errno);
+        let checks = report(&mut command);
+        let check = named(&checks, "io_uring");
+        assert_eq!(text(check, "status"), status, "{check}");
+        assert!(text(check, "value").starts_with(words), "{check}");
+        assert!(text(check, "detail").contains("readiness"), "{check}");
+        assert!(text(check, "fix").contains("seccomp=unconfined"), "{check}");
+    }
+}
+
+#[test]
+fn a_broken_driver_is_one_calm_line() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("libcuda.so.1"), "").unwrap();
+    let mut command = doctor(&["--json"]);
+    let checks = report(command.env("LD_LIBRARY_PATH", folder.path()));
+    let cuda = named(&checks, "cuda");
+    assert_eq!(text(cuda, "status"), "warn", "{cuda}");
+    assert!(text(cuda, "value").starts_with("libcuda.so.1 cannot be used"), "{cuda}");
+    assert!(text(cuda, "detail").contains("file too short"), "{cuda}");
+}
+
+#[test]
+fn a_closed_pipe_ends_it_quietly() {
+    for args in [&[][..], &["--json"]] {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let output = doctor(args).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        assert!(output.status.success(), "{:?}", output.status);
+        assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_that_says_so() {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = doctor(&[]).stdout(full).stderr(Stdio::piped()).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("No space left on device") && !stderr.contains("panicked"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+}

@@ -1,0 +1,123 @@
+//! What can go wrong with a device.
+
+use super::Backend;
+use crate::memory::SlabError;
+use crate::region::RegisterError;
+
+/// A device could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// The back end, its driver or its devices are not there.
+    #[error("{backend} is not available: {reason}")]
+    Unavailable {
+        /// The back end.
+        backend: Backend,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// The back end has fewer devices.
+    #[error("there is no device {backend}:{index}: {backend} has {count}, counted from 0")]
+    NoSuchDevice {
+        /// The back end.
+        backend: Backend,
+        /// The device asked for.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// More bytes than the device can give at once.
+    #[error(
+        "the device queue needs {wanted} bytes, and the device gives at most {available} at once: use a smaller one"
+    )]
+    QueueTooLarge {
+        /// Bytes wanted.
+        wanted: u64,
+        /// Bytes that one allocation can have.
+        available: u64,
+    },
+    /// A setting that no stream can have.
+    #[error("a stream with {what} of 0 can do nothing: use at least 1")]
+    ZeroOption {
+        /// Which setting.
+        what: &'static str,
+    },
+    /// As many transfers are in flight as the stream was opened for.
+    #[error("{limit} transfers are in flight, the most of this stream: poll one first")]
+    Busy {
+        /// How many there can be.
+        limit: usize,
+    },
+    /// The transfer reaches beyond the device queue.
+    #[error("{len_bytes} bytes at offset {offset} reach beyond the device queue's {available} bytes")]
+    OutOfQueue {
+        /// Where it should begin.
+        offset: usize,
+        /// How long it is.
+        len_bytes: usize,
+        /// How long the queue is.
+        available: usize,
+    },
+    /// The transfer's memory is no part of the region, or the region was registered elsewhere or for something else.
+    #[error(
+        "the memory of the transfer is not registered with this device for {purpose}: register its slab first"
+    )]
+    NotRegistered {
+        /// What it was to be used for.
+        purpose: &'static str,
+    },
+    /// The driver refused a call.
+    #[error("{backend}: {call} failed with {code}")]
+    Driver {
+        /// The back end.
+        backend: Backend,
+        /// The driver's name of the call.
+        call: &'static str,
+        /// The driver's name or number of the error.
+        code: String,
+    },
+    /// The device is gone.
+    #[error("the device is lost: {reason}; what was in flight is quarantined, open it again to go on")]
+    Lost {
+        /// What the driver said.
+        reason: String,
+    },
+    /// The memory for a transfer could not be had.
+    #[error(transparent)]
+    Slab(#[from] SlabError),
+    /// The memory for a transfer could not be registered.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// The operating system refused a thread.
+    #[error("the copy thread could not be started: {0}")]
+    Thread(std::io::Error),
+}
+
+/// A submit that was refused hands the transfer back.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Refused<T> {
+    /// What was to be transferred.
+    pub transfer: T,
+    /// Why it was not.
+    #[source]
+    pub error: DeviceError,
+}
+
+/// A transfer that was submitted did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CopyError {
+    /// The copy ended without success; the device no longer touches the memory, and the transfer may be tried again.
+    #[error("the copy failed: {reason}")]
+    Failed {
+        /// What the driver said.
+        reason: String,
+    },
+    /// Nobody can say whether the device still touches the memory. It is quarantined.
+    #[error("the copy was lost with its device: {reason}")]
+    Lost {
+        /// What the driver said.
+        reason: String,
+    },
+}

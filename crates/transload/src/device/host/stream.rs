@@ -1,0 +1,178 @@
+//! The stream: transfers go to the copy thread, which owns them, and come back when they are done.
+
+use std::any::Any;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use super::gate::Gate;
+use crate::device::{
+    Completion, DeviceError, Download, Refused, Stream, StreamOptions, Ticket, Transfer, Upload,
+};
+use crate::memory::{Policy, Slab};
+
+/// A stream of the host device.
+///
+/// When it is dropped, the copy thread finishes what it has; the batches are given back as it does.
+#[derive(Debug)]
+pub struct HostStream {
+    queue: Slab,
+    limit: usize,
+    in_flight: usize,
+    next: Ticket,
+    jobs: SyncSender<(Ticket, Transfer)>,
+    done: Receiver<Completion>,
+}
+
+impl HostStream {
+    pub(super) fn open(options: &StreamOptions, gate: Gate) -> Result<Self, DeviceError> {
+        let queue = Slab::builder(1, options.queue_bytes).lock(Policy::Never).build()?;
+        let limit = options.in_flight;
+        // Bounded by the transfers in flight, so that no send blocks and none allocates.
+        let (jobs, to_do) = sync_channel::<(Ticket, Transfer)>(limit);
+        let (finished, done) = sync_channel(limit);
+        let copier = Copier { queue: queue.clone(), gate };
+        thread::Builder::new()
+            .name("transload-copy".to_owned())
+            .spawn(move || {
+                for (ticket, transfer) in to_do {
+                    let completion = copier.copy(ticket, transfer);
+                    // Nobody to tell: the stream was dropped. Dropping the completion gives the batch back.
+                    let _ = finished.send(completion);
+                }
+            })
+            .map_err(DeviceError::Thread)?;
+        Ok(Self { queue, limit, in_flight: 0, next: 0, jobs, done })
+    }
+
+    /// The memory of the device queue. Reading it races with transfers in flight: that is the caller's own risk.
+    pub fn queue(&self) -> &Slab {
+        &self.queue
+    }
+
+    fn start(&mut self, transfer: Transfer) -> Result<Ticket, Transfer> {
+        let ticket = self.next;
+        self.jobs.try_send((ticket, transfer)).map_err(|error| match error {
+            std::sync::mpsc::TrySendError::Full((_, transfer))
+            | std::sync::mpsc::TrySendError::Disconnected((_, transfer)) => transfer,
+        })?;
+        self.next += 1;
+        self.in_flight += 1;
+        Ok(ticket)
+    }
+
+    fn finished(&mut self, completion: Completion) -> Completion {
+        self.in_flight -= 1;
+        completion
+    }
+
+    fn thread_gone() -> DeviceError {
+        DeviceError::Lost { reason: "the copy thread has ended".to_owned() }
+    }
+}
+
+impl Stream for HostStream {
+    fn queue_bytes(&self) -> usize {
+        self.queue.len_bytes()
+    }
+
+    fn in_flight_limit(&self) -> usize {
+        self.limit
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    fn submit(&mut self, upload: Upload) -> Result<Ticket, Refused<Upload>> {
+        let range = upload.device_range();
+        if let Err(error) = self.check(range.start, range.len()) {
+            return Err(Refused { transfer: upload, error });
+        }
+        if !upload.is_registered() {
+            return Err(Refused {
+                transfer: upload,
+                error: DeviceError::NotRegistered { purpose: "reading" },
+            });
+        }
+        self.start(Transfer::Upload(upload)).map_err(|transfer| match transfer {
+            Transfer::Upload(transfer) => Refused { transfer, error: Self::thread_gone() },
+            _ => unreachable!("what went in comes out"),
+        })
+    }
+
+    fn fetch(&mut self, download: Download) -> Result<Ticket, Refused<Download>> {
+        let range = download.device_range();
+        if let Err(error) = self.check(range.start, range.len()) {
+            return Err(Refused { transfer: download, error });
+        }
+        if range.len() > download.landing().len_bytes() || !download.landing().region().access().writes() {
+            return Err(Refused {
+                transfer: download,
+                error: DeviceError::NotRegistered { purpose: "writing" },
+            });
+        }
+        self.start(Transfer::Download(download)).map_err(|transfer| match transfer {
+            Transfer::Download(transfer) => Refused { transfer, error: Self::thread_gone() },
+            _ => unreachable!("what went in comes out"),
+        })
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        let completion = self.done.try_recv().ok()?;
+        Some(self.finished(completion))
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Option<Completion> {
+        if self.in_flight == 0 {
+            return None;
+        }
+        match self.done.recv_timeout(timeout) {
+            Ok(completion) => Some(self.finished(completion)),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// What the copy thread owns.
+struct Copier {
+    queue: Slab,
+    gate: Gate,
+}
+
+impl Copier {
+    fn copy(&self, ticket: Ticket, mut transfer: Transfer) -> Completion {
+        self.gate.pass();
+        match &mut transfer {
+            Transfer::Upload(upload) => self.write(upload),
+            Transfer::Download(download) => self.read(download),
+            Transfer::Quarantined { .. } => {}
+        }
+        Completion { ticket, transfer, result: Ok(()) }
+    }
+
+    fn write(&self, upload: &Upload) {
+        let mut to = upload.device_range().start;
+        let (first, second) = upload.batch().as_slices();
+        for piece in [first, second] {
+            let target = self.queue.as_ptr().wrapping_add(to);
+            // SAFETY: the range was checked against the queue, which this thread alone accesses and keeps there (I1,
+            // I2); the batch's slots are elsewhere.
+            unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), target, piece.len()) };
+            to += piece.len();
+        }
+    }
+
+    fn read(&self, download: &mut Download) {
+        let range = download.device_range();
+        let source = self.queue.as_ptr().wrapping_add(range.start);
+        let target = download.landing_mut().as_mut_ptr();
+        // SAFETY: the range was checked against queue and landing; both are this thread's alone while the download is
+        // in flight (I1, I2), and are different slabs.
+        unsafe { std::ptr::copy_nonoverlapping(source, target, range.len()) };
+    }
+}

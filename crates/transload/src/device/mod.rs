@@ -1,0 +1,53 @@
+//! Devices: where the messages go.
+//!
+//! A [`Driver`] says which devices there are and opens one. A [`Device`] registers slabs and opens streams. A
+//! [`Stream`] moves batches into a queue in device memory, several at a time, and gives each back when its copy is
+//! done; it can bring ranges of the queue back as well.
+//!
+//! ```text
+//!   Driver --open--> Device --register--> Region          Stream: queue in device memory
+//!                       |                                  [ ...landed... | in flight | free ]
+//!                       +--open_stream--> Stream --submit(Upload)--> ... --poll--> Completion
+//! ```
+//!
+//! # Ownership
+//!
+//! A submitted transfer belongs to the stream until its [`Completion`] hands it back: the batch inside cannot be
+//! dropped, so its slots cannot be written, while the device may read them. A stream that is dropped keeps what is in
+//! flight until the device is done, or quarantines it.
+//!
+//! # Threads
+//!
+//! A device may be used from any thread. A stream is `Send` and not `Sync`: one thread at a time.
+//!
+//! # Back ends
+//!
+//! | name | memory | state |
+//! |---|---|---|
+//! | `host` | main memory, a copy thread; the default, and the reference for the others | always there |
+//! | `opencl` | any OpenCL device, driver loaded at run time | feature `opencl` |
+//! | `vulkan`, `cuda`, `metal` | | answer [`DeviceError::Unavailable`]: not built yet |
+
+mod absent;
+mod backend;
+mod error;
+pub mod host;
+mod info;
+mod landing;
+mod library;
+#[cfg(feature = "opencl")]
+pub mod opencl;
+mod select;
+mod stream;
+mod traits;
+mod transfer;
+
+pub use backend::{Backend, ParseBackendError, Selector};
+pub use error::{CopyError, DeviceError, Refused};
+pub use info::{DeviceInfo, Kind};
+pub use landing::Landing;
+pub use library::driver_library;
+pub use select::{drivers, open};
+pub use stream::{Stream, StreamOptions};
+pub use traits::{Device, Driver};
+pub use transfer::{Completion, Download, Ticket, Transfer, Upload};

@@ -1,0 +1,65 @@
+//! From a name to an open device.
+
+use super::absent::Absent;
+use super::{Backend, Device, DeviceError, Driver, Kind, Selector, host};
+
+const NOT_YET: &str = "this version has no such back end yet; use opencl or host";
+
+static HOST: host::Host = host::Host;
+#[cfg(feature = "opencl")]
+static OPENCL: super::opencl::OpenCl = super::opencl::OpenCl;
+#[cfg(not(feature = "opencl"))]
+static OPENCL: Absent = Absent::new(Backend::OpenCl, "built without it: build with --features opencl");
+static VULKAN: Absent = Absent::new(Backend::Vulkan, NOT_YET);
+static CUDA: Absent = Absent::new(Backend::Cuda, NOT_YET);
+static METAL: Absent = Absent::new(Backend::Metal, NOT_YET);
+
+/// The driver of each back end, in the order of [`Backend::ALL`]. All are known; some may be unavailable.
+pub fn drivers() -> impl Iterator<Item = &'static dyn Driver> {
+    Backend::ALL.into_iter().map(driver)
+}
+
+fn driver(backend: Backend) -> &'static dyn Driver {
+    match backend {
+        Backend::Host => &HOST,
+        Backend::OpenCl => &OPENCL,
+        Backend::Vulkan => &VULKAN,
+        Backend::Cuda => &CUDA,
+        Backend::Metal => &METAL,
+    }
+}
+
+/// Opens the device that a selector names.
+///
+/// ```
+/// use transload::device::{self, Device};
+///
+/// let device = device::open(&"host".parse()?)?;
+/// assert_eq!(device.info().backend.name(), "host");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// [`DeviceError::Unavailable`], [`DeviceError::NoSuchDevice`], or what the driver says. `auto` falls back to the host.
+pub fn open(selector: &Selector) -> Result<Box<dyn Device>, DeviceError> {
+    match *selector {
+        Selector::Device { backend, index } => driver(backend).open(index),
+        Selector::Auto => {
+            for driver in drivers() {
+                let gpu = driver
+                    .probe()
+                    .ok()
+                    .and_then(|devices| devices.into_iter().find(|device| device.kind == Kind::Gpu));
+                match gpu.map(|gpu| driver.open(gpu.index)) {
+                    Some(Ok(device)) => return Ok(device),
+                    Some(Err(error)) => {
+                        tracing::warn!("{} has a GPU that does not open: {error}", driver.backend());
+                    }
+                    None => {}
+                }
+            }
+            HOST.open(0)
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Transfers in order, several in flight.
+
+use std::any::Any;
+use std::fmt;
+use std::time::Duration;
+
+use super::{Completion, DeviceError, Download, Refused, Ticket, Upload};
+
+/// How a stream is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamOptions {
+    /// Bytes of the queue in device memory.
+    pub queue_bytes: usize,
+    /// The most transfers in flight at once, both directions together.
+    pub in_flight: usize,
+}
+
+impl StreamOptions {
+    /// Refuses settings that no stream can have; each back end asks this first.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::ZeroOption`], [`DeviceError::QueueTooLarge`].
+    pub fn check(&self, max_allocation_bytes: u64) -> Result<(), DeviceError> {
+        if self.queue_bytes == 0 {
+            return Err(DeviceError::ZeroOption { what: "queue_bytes" });
+        }
+        if self.in_flight == 0 {
+            return Err(DeviceError::ZeroOption { what: "in_flight" });
+        }
+        let wanted = self.queue_bytes as u64;
+        if wanted > max_allocation_bytes {
+            return Err(DeviceError::QueueTooLarge { wanted, available: max_allocation_bytes });
+        }
+        Ok(())
+    }
+}
+
+/// Transfers between registered memory and a queue in device memory: in order, several in flight.
+///
+/// # Ordering
+///
+/// Transfers take effect in the order in which they were submitted, and [`poll`](Stream::poll) gives them back in that
+/// order. One that fails does not stop those behind it.
+pub trait Stream: fmt::Debug + Send {
+    /// Bytes of the queue in device memory.
+    fn queue_bytes(&self) -> usize;
+
+    /// The most transfers in flight at once.
+    fn in_flight_limit(&self) -> usize;
+
+    /// Transfers that were submitted and not yet handed back by [`poll`](Stream::poll).
+    fn in_flight(&self) -> usize;
+
+    /// Starts to copy a batch into the device queue. Returns at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`] hands the batch back: the stream is busy, the range lies outside the queue, the memory is not
+    /// registered, or the driver refuses.
+    fn submit(&mut self, upload: Upload) -> Result<Ticket, Refused<Upload>>;
+
+    /// Starts to copy a range of the device queue into host memory. Returns at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](Stream::submit).
+    fn fetch(&mut self, download: Download) -> Result<Ticket, Refused<Download>>;
+
+    /// The oldest transfer, if it has ended: with success or without.
+    fn poll(&mut self) -> Option<Completion>;
+
+    /// As [`poll`](Stream::poll), waiting for at most so long.
+    fn wait(&mut self, timeout: Duration) -> Option<Completion>;
+
+    /// The back end's own type, for its native handles.
+    fn as_any(&self) -> &dyn Any;
+
+    /// Submits, refusing first what every back end refuses: for implementations.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Busy`], [`DeviceError::OutOfQueue`].
+    fn check(&self, offset: usize, len_bytes: usize) -> Result<(), DeviceError> {
+        let limit = self.in_flight_limit();
+        if self.in_flight() >= limit {
+            return Err(DeviceError::Busy { limit });
+        }
+        let available = self.queue_bytes();
+        match offset.checked_add(len_bytes) {
+            Some(end) if end <= available => Ok(()),
+            _ => Err(DeviceError::OutOfQueue { offset, len_bytes, available }),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What a stream carries, and how it hands it back.
+
+use std::ops::Range;
+
+use super::{CopyError, Landing};
+use crate::region::Region;
+use crate::staging::Batch;
+
+/// The number of a transfer: each stream counts its own from 0, in the order of submission.
+pub type Ticket = u64;
+
+/// A batch on its way into the device queue.
+#[derive(Debug)]
+pub struct Upload {
+    region: Region,
+    batch: Batch,
+    to: usize,
+}
+
+impl Upload {
+    /// The batch, the region of its slab, and the offset in the device queue that its first byte goes to.
+    pub fn new(region: &Region, batch: Batch, to: usize) -> Self {
+        Self { region: region.clone(), batch, to }
+    }
+
+    /// The batch.
+    pub fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    /// Gives the batch back.
+    pub fn into_batch(self) -> Batch {
+        self.batch
+    }
+
+    /// How many messages it has.
+    pub fn messages(&self) -> usize {
+        self.batch.messages()
+    }
+
+    /// The region.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Where it lands: a range of offsets in the device queue.
+    pub fn device_range(&self) -> Range<usize> {
+        self.to..self.to.saturating_add(self.batch.bytes())
+    }
+
+    /// Whether the region is of the batch's slab and may be read.
+    pub fn is_registered(&self) -> bool {
+        self.region.slab().same_memory(self.batch.slab()) && self.region.access().reads()
+    }
+
+    /// The address and length of each piece, for back ends. Valid while the upload exists.
+    pub fn pieces(&self) -> [(*const u8, usize); 2] {
+        let (first, second) = self.batch.as_slices();
+        [(first.as_ptr(), first.len()), (second.as_ptr(), second.len())]
+    }
+}
+
+/// A range of the device queue on its way into host memory.
+#[derive(Debug)]
+pub struct Download {
+    from: Range<usize>,
+    landing: Landing,
+}
+
+impl Download {
+    /// The range of offsets in the device queue, and the memory that it goes to.
+    pub fn new(from: Range<usize>, landing: Landing) -> Self {
+        Self { from, landing }
+    }
+
+    /// The range of offsets in the device queue.
+    pub fn device_range(&self) -> Range<usize> {
+        self.from.clone()
+    }
+
+    /// The memory.
+    pub fn landing(&self) -> &Landing {
+        &self.landing
+    }
+
+    /// The memory, for back ends.
+    pub fn landing_mut(&mut self) -> &mut Landing {
+        &mut self.landing
+    }
+
+    /// Gives the memory back.
+    pub fn into_landing(self) -> Landing {
+        self.landing
+    }
+}
+
+/// What a completion hands back.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Transfer {
+    /// A batch; dropping it gives the slots back to the producers.
+    Upload(Upload),
+    /// A range of the device queue, now in the landing if the copy succeeded.
+    Download(Download),
+    /// The device is lost and may still touch the memory: it is never used again.
+    Quarantined {
+        /// How many messages an upload had; 0 for a download.
+        messages: usize,
+    },
+}
+
+/// A transfer that has ended.
+#[derive(Debug)]
+#[must_use = "the transfer inside may have failed"]
+pub struct Completion {
+    /// Its number.
+    pub ticket: Ticket,
+    /// The transfer.
+    pub transfer: Transfer,
+    /// How it ended.
+    pub result: Result<(), CopyError>,
+}
+
+impl Completion {
+    /// The upload that succeeded.
+    ///
+    /// # Panics
+    ///
+    /// If it failed, or was a download: for examples and tests.
+    pub fn expect_upload(self) -> Upload {
+        match (self.result, self.transfer) {
+            (Ok(()), Transfer::Upload(upload)) => upload,
+            (result, transfer) => panic!("not an upload that succeeded: {result:?} {transfer:?}"),
+        }
+    }
+
+    /// The download that succeeded.
+    ///
+    /// # Panics
+    ///
+    /// If it failed, or was an upload: for examples and tests.
+    pub fn expect_download(self) -> Download {
+        match (self.result, self.transfer) {
+            (Ok(()), Transfer::Download(download)) => download,
+            (result, transfer) => panic!("not a download that succeeded: {result:?} {transfer:?}"),
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A slab made known to something that does I/O, and checked parts of it.
+//!
+//! A [`Slab`] is memory. A [`Region`] is that memory registered with one device (later: one proactor), which says in
+//! [`Registration`] what it made of it. Page-locking is the kernel's business and stands in the slab's
+//! [`Placement`](crate::memory::Placement): memory can be locked and not pinned for a device, and the reverse.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::memory::Slab;
+
+/// What I/O may do with a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Access {
+    read: bool,
+    write: bool,
+}
+
+impl Access {
+    /// I/O reads the memory: it is the source of sends and uploads.
+    pub const READ: Access = Access { read: true, write: false };
+    /// I/O writes the memory: it is the target of receives and downloads.
+    pub const WRITE: Access = Access { read: false, write: true };
+    /// Both.
+    pub const READ_WRITE: Access = Access { read: true, write: true };
+
+    /// Whether I/O may read the memory.
+    pub fn reads(self) -> bool {
+        self.read
+    }
+
+    /// Whether I/O may write the memory.
+    pub fn writes(self) -> bool {
+        self.write
+    }
+}
+
+/// How a slab was registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Registration {
+    /// The device reads or writes the pages themselves by DMA; they stay where they are while the region exists.
+    Pinned,
+    /// The memory is the device's own, or is mapped into its address space: no transfer is needed to reach it.
+    Mapped,
+    /// The driver copies through memory of its own.
+    Staged {
+        /// Why it is not pinned.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pinned => f.write_str("pinned"),
+            Self::Mapped => f.write_str("mapped"),
+            Self::Staged { reason } => write!(f, "staged ({reason})"),
+        }
+    }
+}
+
+/// Something that slabs are registered with: a device.
+pub trait Registrar {
+    /// Registers the whole slab. The region keeps it alive: the caller may drop its handle.
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError`] if the driver refuses and cannot stage the memory either.
+    fn register(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError>;
+}
+
+/// A slab was not registered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{registrar} refuses to register {len_bytes} bytes: {reason}")]
+pub struct RegisterError {
+    /// Who refused.
+    pub registrar: String,
+    /// How much memory it was.
+    pub len_bytes: usize,
+    /// Why, and what to do.
+    pub reason: String,
+}
+
+/// A slab registered with one device. Reference counted; the last handle ends the registration, on its own thread.
+///
+/// Whoever has an operation in flight on the memory holds a handle, so a region outlives every such operation.
+#[derive(Clone)]
+pub struct Region {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// Ends the registration when dropped: before the slab, as fields are dropped in order.
+    guard: Box<dyn Any + Send + Sync>,
+    slab: Slab,
+    access: Access,
+    registration: Registration,
+}
+
+impl Region {
+    /// What a device returns: `guard` ends the registration when it is dropped, and is there for the device's own use.
+    pub fn new(
+        slab: Slab,
+        access: Access,
+        registration: Registration,
+        guard: Box<dyn Any + Send + Sync>,
+    ) -> Self {
+        Self { inner: Arc::new(Inner { guard, slab, access, registration }) }
+    }
+
+    /// The memory.
+    pub fn slab(&self) -> &Slab {
+        &self.inner.slab
+    }
+
+    /// What I/O may do with it.
+    pub fn access(&self) -> Access {
+        self.inner.access
+    }
+
+    /// How it was registered.
+    pub fn registration(&self) -> &Registration {
+        &self.inner.registration
+    }
+
+    /// What the device keeps with the registration.
+    pub fn guard(&self) -> &(dyn Any + Send + Sync) {
+        &*self.inner.guard
+    }
+
+    /// A part of the region.
+    ///
+    /// # Errors
+    ///
+    /// [`SpanError`] if it does not lie within the slab.
+    pub fn span(&self, offset: usize, len_bytes: usize) -> Result<Span, SpanError> {
+        let available = self.inner.slab.len_bytes();
+        match offset.checked_add(len_bytes) {
+            Some(end) if end <= available => Ok(Span { region: self.clone(), offset, len_bytes }),
+            _ => Err(SpanError { offset, len_bytes, available }),
+        }
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region")
+            .field("slab", &self.inner.slab)
+            .field("access", &self.inner.access)
+            .field("registration", &self.inner.registration)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A part of a region: what an operation is about. Holding one keeps the registration alive; it gives no right to the
+/// bytes, which belongs to a lease, a batch or a reservation.
+#[derive(Clone, Debug)]
+pub struct Span {
+    region: Region,
+    offset: usize,
+    len_bytes: usize,
+}
+
+impl Span {
+    /// The region.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Where the part begins, in bytes from the start of the slab.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// How long it is.
+    pub fn len_bytes(&self) -> usize {
+        self.len_bytes
+    }
+
+    /// Its address, valid for [`len_bytes`](Span::len_bytes) while the span exists.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.region.slab().as_ptr().wrapping_add(self.offset)
+    }
+}
+
+/// A span would reach beyond its region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{len_bytes} bytes at offset {offset} reach beyond the region's {available} bytes")]
+pub struct SpanError {
+    /// Where it should begin.
+    pub offset: usize,
+    /// How long it should be.
+    pub len_bytes: usize,
+    /// How long the region is.
+    pub available: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Policy;
+
+    #[test]
+    fn spans_stay_within_the_region() {
+        let slab = Slab::builder(4, 256).lock(Policy::Never).build().unwrap();
+        let region = Region::new(slab.clone(), Access::READ, Registration::Pinned, Box::new(()));
+        let span = region.span(256, 768).unwrap();
+        assert_eq!(span.as_ptr(), slab.as_ptr().wrapping_add(256));
+        for (offset, len_bytes) in [(0, 1025), (1024, 1), (usize::MAX, 2), (2, usize::MAX)] {
+            let error = region.span(offset, len_bytes).unwrap_err();
+            assert_eq!(error, SpanError { offset, len_bytes, available: 1024 });
+        }
+    }
+
+    #[test]
+    fn the_registration_ends_with_the_last_span_and_before_the_memory() {
+        struct Guard(std::sync::mpsc::Sender<()>);
+        impl Drop for Guard {
+            fn drop(&mut self) {
+                self.0.send(()).unwrap();
+            }
+        }
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let slab = Slab::builder(1, 64).lock(Policy::Never).build().unwrap();
+        let region = Region::new(slab, Access::READ_WRITE, Registration::Mapped, Box::new(Guard(sender)));
+        let span = region.span(0, 64).unwrap();
+        drop(region);
+        assert!(receiver.try_recv().is_err());
+        drop(span);
+        receiver.try_recv().unwrap();
+    }
+}
