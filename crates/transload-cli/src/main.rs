@@ -1,14 +1,25 @@
-//! The command `transload`.
+//! The command `transload`: feeds a device from many sources, and says what a machine can do.
 
 mod doctor;
+mod failure;
+mod output;
+mod pump;
+mod units;
 
-use std::{io, process::ExitCode};
+use std::io;
+use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
 
-/// Moves messages from many producers into device memory.
+/// Moves messages from many producers into device memory, through page-locked, registered buffers.
+///
+/// Results go to the standard output, everything else to the standard error.
+///
+/// Exit codes: 0 everything was delivered; 1 failure; 2 wrong usage; 3 finished, but something was dropped or
+/// refused; 4 the device or feature that was asked for is not there.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version, max_term_width = 110)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -16,25 +27,30 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Moves messages from a source onto a device and reports how that went.
+    ///
+    /// Without any option: generated messages from two producers for five seconds, to the first GPU or else to the
+    /// host, each byte read back and verified.
+    Pump(Box<pump::PumpArgs>),
     /// Says what this machine can do, and what to run where it could do more. Changes nothing.
     Doctor(doctor::DoctorArgs),
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
-        Command::Doctor(args) => doctor::run(&args, &mut io::stdout().lock()),
-    };
-    match result {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            complain(&error);
-            ExitCode::FAILURE
-        }
-    }
-}
+    let log = EnvFilter::try_from_env("TRANSLOAD_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(log).with_writer(io::stderr).without_time().init();
 
-#[expect(clippy::print_stderr, reason = "this is where a failure is told to the person")]
-fn complain(error: &io::Error) {
-    eprintln!("transload: cannot write the report: {error}");
+    let matches = Cli::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    match cli.command {
+        Command::Pump(args) => pump::main(&args, matches.subcommand().map(|(_, pump)| pump)),
+        Command::Doctor(args) => match doctor::run(&args, &mut io::stdout().lock()) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(error) => {
+                output::complain(&format!("cannot write the report: {error}"));
+                ExitCode::FAILURE
+            }
+        },
+    }
 }

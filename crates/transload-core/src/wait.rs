@@ -73,6 +73,16 @@ impl Sleepers {
         self.wanted.load(Ordering::Relaxed).wrapping_sub(first) < count
     }
 
+    /// Whether the consumer sleeps and waits for any position before `end`: for rings with held slots, where
+    /// producers step over positions that the consumer may wait for, and publish nothing there.
+    ///
+    /// SYNC: sleep-consumer. As [`consumer_waits_for`](Sleepers::consumer_waits_for).
+    #[cold]
+    pub(crate) fn consumer_waits_before(&self, end: u64, barrier: &impl Barrier) -> bool {
+        barrier.light();
+        self.wanted.load(Ordering::Relaxed) < end
+    }
+
     /// SYNC: sleep-producer. The count grows before the producer's last look at `head`.
     pub(crate) fn announce_producer(&self, barrier: &impl Barrier) {
         self.producers.fetch_add(1, Ordering::Relaxed);

@@ -80,6 +80,48 @@ fn a_consumer_without_fences_is_caught() {
     assert_caught(DEADLOCK, || consumer_sleeps(false, Mark::Written));
 }
 
+/// The consumer sleeps for a position whose slot a batch on another thread then holds for ever: nobody publishes
+/// that position, so whoever publishes the next one has to wake.
+fn consumer_sleeps_for_a_held_slot(fences: bool) {
+    explore(3, move || {
+        let (model, mut reader) = Modelled::starting_at(NEXT_TO_WRAP, 2, Fences(fences));
+        for _ in 0..2 {
+            model.send(1).unwrap();
+        }
+        let (first, second) =
+            (model.ring.take(&mut reader, 1).unwrap(), model.ring.take(&mut reader, 1).unwrap());
+        let bed = Arc::new(Bed::default());
+        let other = {
+            let (model, bed) = (model.clone(), bed.clone());
+            thread::spawn(move || {
+                model.ring.hold(&first);
+                let _ = model.ring.release(first);
+                let _ = model.ring.release(second);
+                if model.send(2).unwrap() {
+                    bed.wake();
+                }
+            })
+        };
+        model.ring.announce_consumer(&reader);
+        if model.receive(&mut reader, 1).is_err() {
+            bed.sleep(0);
+            model.ring.withdraw_consumer();
+            assert_eq!(model.receive(&mut reader, 1), Ok(vec![2]));
+        }
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn a_consumer_that_sleeps_for_a_held_slot_is_woken() {
+    consumer_sleeps_for_a_held_slot(true);
+}
+
+#[test]
+fn a_consumer_that_sleeps_for_a_held_slot_without_fences_is_caught() {
+    assert_caught(DEADLOCK, || consumer_sleeps_for_a_held_slot(false));
+}
+
 /// A producer sleeps for room; the consumer frees the slots, copying out or by a batch.
 fn producer_sleeps(fences: bool, batch: bool) {
     explore(3, move || {

@@ -2,5 +2,6 @@
 
 pub mod device;
 pub mod memory;
+pub mod pump;
 pub mod region;
 pub mod staging;

@@ -130,6 +130,11 @@ impl Region {
         &*self.inner.guard
     }
 
+    /// Keeps registration and memory for ever: a device may access it of which nobody will know when it is done.
+    pub(crate) fn leak(&self) {
+        let _never_dropped = std::mem::ManuallyDrop::new(self.clone());
+    }
+
     /// A part of the region.
     ///
     /// # Errors

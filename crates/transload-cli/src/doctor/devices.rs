@@ -1,14 +1,15 @@
-//! Device drivers: whether their libraries are there and can be loaded.
+//! Device drivers: whether their libraries are there and can be loaded, and which devices they have.
 
 use std::{mem::ManuallyDrop, path::Path};
 
 use libloading::Library;
+use transload::device::{self, Backend, DeviceError};
 
 use super::check::{Check, Status, as_root};
 
 /// A driver, known by the library through which it is called.
 struct Driver {
-    name: &'static str,
+    backend: Backend,
     library: &'static str,
     /// A function that every version of the library has.
     symbol: &'static str,
@@ -20,21 +21,21 @@ struct Driver {
 
 const DRIVERS: [Driver; 3] = [
     Driver {
-        name: "opencl",
+        backend: Backend::OpenCl,
         library: "libOpenCL.so.1",
         symbol: "clGetPlatformIDs",
         install: "apt-get install ocl-icd-libopencl1",
         hardware: None,
     },
     Driver {
-        name: "vulkan",
+        backend: Backend::Vulkan,
         library: "libvulkan.so.1",
         symbol: "vkGetInstanceProcAddr",
         install: "apt-get install libvulkan1",
         hardware: None,
     },
     Driver {
-        name: "cuda",
+        backend: Backend::Cuda,
         library: "libcuda.so.1",
         symbol: "cuInit",
         install: "apt-get install libcuda1",
@@ -47,9 +48,10 @@ pub(super) fn checks() -> Vec<Check> {
 }
 
 fn check(driver: &Driver) -> Check {
-    let Driver { name, library, .. } = *driver;
+    let Driver { backend, library, .. } = *driver;
+    let name = backend.name();
     match load(driver) {
-        Ok(()) => Check::new(name, Status::Ok, format!("{library} found")),
+        Ok(()) => devices(backend, library),
         Err(Missing::NotFound) => {
             let check = Check::new(name, Status::Absent, format!("{library} not found"))
                 .detail("not needed: messages go to other devices or to host memory");
@@ -61,6 +63,28 @@ fn check(driver: &Driver) -> Check {
         Err(Missing::Broken(why)) => Check::new(name, Status::Warn, format!("{library} cannot be used"))
             .detail(why)
             .fix(as_root(&driver.install.replace("install", "install --reinstall"))),
+    }
+}
+
+/// The devices behind a library that can be loaded.
+fn devices(backend: Backend, library: &str) -> Check {
+    let name = backend.name();
+    let found = device::drivers().find(|driver| driver.backend() == backend).map(device::Driver::probe);
+    match found {
+        Some(Ok(devices)) => {
+            let devices: Vec<String> = devices
+                .iter()
+                .map(|device| format!("{name}:{} {} ({:?})", device.index, device.name, device.kind))
+                .collect();
+            Check::new(name, Status::Ok, devices.join(", "))
+        }
+        Some(Err(DeviceError::Unavailable { reason, .. })) => {
+            Check::new(name, Status::Absent, format!("{library} found")).detail(reason)
+        }
+        Some(Err(error)) => {
+            Check::new(name, Status::Warn, format!("{library} found")).detail(error.to_string())
+        }
+        None => Check::new(name, Status::Absent, format!("{library} found")),
     }
 }
 
@@ -101,7 +125,7 @@ mod tests {
     use super::*;
 
     const NOT_THERE: Driver = Driver {
-        name: "none",
+        backend: Backend::Host,
         library: "libtransload-not-there.so.1",
         symbol: "none",
         install: "apt-get install none",

@@ -148,7 +148,8 @@ impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
         if free > 0 {
             return Ok(Ok(free));
         }
-        // The consumer steps over it too: a held word stays, so nobody needs to publish or wake.
+        // The consumer steps over it too: a held word stays, so nobody needs to publish it. If the consumer sleeps for
+        // it, whoever publishes the next position wakes it.
         let swapped =
             self.producers.tail.compare_exchange(tail, tail + 1, Ordering::AcqRel, Ordering::Acquire);
         Ok(Err(match swapped {
@@ -169,7 +170,13 @@ impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
         for position in first..first + count {
             self.words.store(position, mark);
         }
-        self.sleepers.consumer_waits_for(first, count, &self.barrier)
+        // The consumer may have fallen asleep for a position whose slot was held only then. Who claimed behind it
+        // has seen that there are held slots.
+        if self.held.load(Ordering::Relaxed) == 0 {
+            self.sleepers.consumer_waits_for(first, count, &self.barrier)
+        } else {
+            self.sleepers.consumer_waits_before(first + count, &self.barrier)
+        }
     }
 
     #[cold]

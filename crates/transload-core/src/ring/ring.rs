@@ -162,12 +162,19 @@ impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// How many positions are claimed and not yet taken: exact when nobody is active, else a hint. Never more
-    /// than [`slots`](Ring::slots).
+    /// How many positions are claimed and not yet taken, skipped ones included, held ones not: exact when nobody is
+    /// active, else a hint. Never more than [`slots`](Ring::slots).
     #[expect(clippy::cast_possible_truncation, reason = "clamped to the slots")]
     pub fn len(&self) -> usize {
         let taken = self.consumer.taken.load(Ordering::Relaxed);
-        self.tail().saturating_sub(taken).min(self.words.slots()) as usize
+        let claimed = self.tail().saturating_sub(taken).min(self.words.slots());
+        if self.held() == 0 { claimed as usize } else { self.not_held(taken, claimed) }
+    }
+
+    /// How many of so many positions have slots that are not held.
+    #[cold]
+    fn not_held(&self, first: u64, count: u64) -> usize {
+        (0..count).filter(|step| !self.words.is_held(first + step)).count()
     }
 
     /// Whether nothing is there to be taken: exact when nobody is active, else a hint.
@@ -179,7 +186,9 @@ impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
     /// a hint.
     pub fn is_full(&self) -> bool {
         let head = self.consumer.head.load(Ordering::Relaxed);
-        self.tail().saturating_sub(head) >= self.words.slots() || self.capacity() == 0
+        let tail = self.tail();
+        let room = self.words.slots().saturating_sub(tail.saturating_sub(head));
+        room == 0 || (self.held() != 0 && self.not_held(tail, room) == 0)
     }
 
     /// The next position to be claimed.

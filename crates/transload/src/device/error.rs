@@ -42,6 +42,22 @@ pub enum DeviceError {
         /// Which setting.
         what: &'static str,
     },
+    /// More transfers at once than any stream can have.
+    #[error("a stream cannot have {wanted} transfers in flight: use at most {most}")]
+    TooManyInFlight {
+        /// How many were wanted.
+        wanted: usize,
+        /// How many there can be.
+        most: usize,
+    },
+    /// A native handle that the caller handed in does not fit.
+    #[error("the {handle} that was handed in cannot be used: {reason}")]
+    Unsuitable {
+        /// What it is.
+        handle: &'static str,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// As many transfers are in flight as the stream was opened for.
     #[error("{limit} transfers are in flight, the most of this stream: poll one first")]
     Busy {
@@ -56,6 +72,14 @@ pub enum DeviceError {
         /// How long it is.
         len_bytes: usize,
         /// How long the queue is.
+        available: usize,
+    },
+    /// The host memory of a download is shorter than what is to be brought.
+    #[error("{needed} bytes do not fit into a landing of {available} bytes: use a longer one")]
+    LandingTooSmall {
+        /// How long the range is.
+        needed: usize,
+        /// How long the landing is.
         available: usize,
     },
     /// The transfer's memory is no part of the region, or the region was registered elsewhere or for something else.

@@ -48,6 +48,7 @@ impl Landing {
 
     /// Keeps the memory for ever: for back ends whose device may still write it.
     pub fn quarantine(self) {
-        self.tenancy.slab().leak();
+        // The registration too: it keeps what the device needs to reach the memory.
+        self.region.leak();
     }
 }

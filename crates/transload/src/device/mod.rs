@@ -34,7 +34,6 @@ mod error;
 pub mod host;
 mod info;
 mod landing;
-mod library;
 #[cfg(feature = "opencl")]
 pub mod opencl;
 mod select;
@@ -46,7 +45,6 @@ pub use backend::{Backend, ParseBackendError, Selector};
 pub use error::{CopyError, DeviceError, Refused};
 pub use info::{DeviceInfo, Kind};
 pub use landing::Landing;
-pub use library::driver_library;
 pub use select::{drivers, open};
 pub use stream::{Stream, StreamOptions};
 pub use traits::{Device, Driver};

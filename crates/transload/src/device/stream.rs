@@ -11,22 +11,29 @@ use super::{Completion, DeviceError, Download, Refused, Ticket, Upload};
 pub struct StreamOptions {
     /// Bytes of the queue in device memory.
     pub queue_bytes: usize,
-    /// The most transfers in flight at once, both directions together.
+    /// The most transfers in flight at once, both directions together: at most
+    /// [`MOST_IN_FLIGHT`](StreamOptions::MOST_IN_FLIGHT).
     pub in_flight: usize,
 }
 
 impl StreamOptions {
+    /// The most transfers in flight that a stream can be opened for.
+    pub const MOST_IN_FLIGHT: usize = 1024;
+
     /// Refuses settings that no stream can have; each back end asks this first.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::ZeroOption`], [`DeviceError::QueueTooLarge`].
+    /// [`DeviceError::ZeroOption`], [`DeviceError::TooManyInFlight`], [`DeviceError::QueueTooLarge`].
     pub fn check(&self, max_allocation_bytes: u64) -> Result<(), DeviceError> {
         if self.queue_bytes == 0 {
             return Err(DeviceError::ZeroOption { what: "queue_bytes" });
         }
         if self.in_flight == 0 {
             return Err(DeviceError::ZeroOption { what: "in_flight" });
+        }
+        if self.in_flight > Self::MOST_IN_FLIGHT {
+            return Err(DeviceError::TooManyInFlight { wanted: self.in_flight, most: Self::MOST_IN_FLIGHT });
         }
         let wanted = self.queue_bytes as u64;
         if wanted > max_allocation_bytes {
@@ -41,7 +48,8 @@ impl StreamOptions {
 /// # Ordering
 ///
 /// Transfers take effect in the order in which they were submitted, and [`poll`](Stream::poll) gives them back in that
-/// order. One that fails does not stop those behind it.
+/// order. Each says for itself how it ended. When one fails, a driver may fail those that were in flight behind it as
+/// well; what is submitted after that is not affected.
 pub trait Stream: fmt::Debug + Send {
     /// Bytes of the queue in device memory.
     fn queue_bytes(&self) -> usize;

@@ -42,6 +42,7 @@ pub trait Device: Registrar + fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::QueueTooLarge`], [`DeviceError::ZeroOption`], or what the driver says.
+    /// [`DeviceError::QueueTooLarge`], [`DeviceError::ZeroOption`], [`DeviceError::TooManyInFlight`], or what the
+    /// driver says.
     fn open_stream(&self, options: &StreamOptions) -> Result<Box<dyn Stream>, DeviceError>;
 }

@@ -33,6 +33,12 @@ impl Upload {
         self.batch
     }
 
+    /// Keeps batch and registration for ever: for back ends whose device may still read the memory.
+    pub fn quarantine(self) {
+        self.region.leak();
+        self.batch.quarantine();
+    }
+
     /// How many messages it has.
     pub fn messages(&self) -> usize {
         self.batch.messages()
@@ -92,6 +98,11 @@ impl Download {
     pub fn into_landing(self) -> Landing {
         self.landing
     }
+
+    /// Keeps memory and registration for ever: for back ends whose device may still write it.
+    pub fn quarantine(self) {
+        self.landing.quarantine();
+    }
 }
 
 /// What a completion hands back.
@@ -119,6 +130,27 @@ pub struct Completion {
     pub transfer: Transfer,
     /// How it ended.
     pub result: Result<(), CopyError>,
+}
+
+impl Transfer {
+    /// Keeps what it holds for ever, and says what a completion hands back in its place: for back ends whose device is
+    /// lost.
+    #[must_use]
+    pub fn quarantine(self) -> Self {
+        let messages = match self {
+            Self::Upload(upload) => {
+                let messages = upload.messages();
+                upload.quarantine();
+                messages
+            }
+            Self::Download(download) => {
+                download.quarantine();
+                0
+            }
+            Self::Quarantined { messages } => messages,
+        };
+        Self::Quarantined { messages }
+    }
 }
 
 impl Completion {

@@ -51,3 +51,5 @@ pub use placement::{Lock, LockRefusal, Placement, Source};
 pub use policy::Policy;
 pub use slab::Slab;
 pub(crate) use slab::Tenancy;
+#[cfg_attr(not(feature = "opencl"), expect(unused_imports, reason = "for devices that allocate slabs"))]
+pub(crate) use slab::checked_len;

@@ -279,11 +279,6 @@ impl Slab {
         &self.inner.placement
     }
 
-    /// Keeps the memory there for ever: somebody may access it of whom nobody will know when he is done.
-    pub(crate) fn leak(&self) {
-        let _never_dropped = std::mem::ManuallyDrop::new(self.clone());
-    }
-
     /// Takes the exclusive right to hand out parts of the memory. Rings and pools do this; nobody else may then.
     ///
     /// # Errors
@@ -320,7 +315,7 @@ impl Drop for Tenancy {
 }
 
 /// The bytes of `buffer_count` x `buffer_size`, if they can be rounded up to `unit_bytes` and still be addressed.
-pub(super) fn checked_len(
+pub(crate) fn checked_len(
     buffer_count: usize,
     buffer_size: usize,
     unit_bytes: usize,

@@ -104,10 +104,10 @@ impl Batch {
         self.ring.ages(self.first, self.messages as u64)
     }
 
-    /// Never uses the slots again, because a device may still read them. The ring shrinks by them and its memory is
-    /// never freed.
+    /// Never uses the slots again, because a device may still read them. The ring shrinks by them, its memory is
+    /// never freed, and no other ring can be made over it.
     pub fn quarantine(self) {
-        self.ring.slab().leak();
+        self.ring.keep_memory();
         if let Some(taken) = &self.taken {
             self.ring.ring.hold(taken);
         }

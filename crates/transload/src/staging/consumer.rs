@@ -46,6 +46,11 @@ impl Consumer {
         Self { ring, reader }
     }
 
+    /// What both ends share, for a thread that has to close the ring or ask about it.
+    pub fn shared(&self) -> Arc<StagingRing> {
+        self.ring.clone()
+    }
+
     /// Copies out at most `max` messages, and says how many: 0 if none is there.
     ///
     /// # Errors

@@ -73,9 +73,9 @@ impl<'a> BatchReservation<'a> {
     }
 
     /// Never uses the slots again, because somebody, a kernel or a device, may still write there. The ring shrinks by
-    /// them, and its memory is never freed.
+    /// them, its memory is never freed, and no other ring can be made over it.
     pub fn quarantine(mut self) {
-        self.ring.slab().leak();
+        self.ring.keep_memory();
         self.ring.publish(self.claim.take(), Mark::Held);
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use event_listener::Event;
@@ -23,7 +24,7 @@ pub struct StagingRing {
     base: Base,
     message_size: usize,
     stamps: Option<Stamps>,
-    tenancy: Tenancy,
+    tenancy: Arc<Tenancy>,
     /// Where the consumer sleeps.
     pub(super) messages: Padded<Event>,
     /// Where producers sleep.
@@ -64,7 +65,7 @@ impl StagingRing {
             base: Base(base),
             message_size,
             stamps,
-            tenancy,
+            tenancy: Arc::new(tenancy),
             messages: Padded(Event::new()),
             room: Event::new(),
             wake_ups: Counter::new(),
@@ -86,7 +87,7 @@ impl StagingRing {
     }
 
     /// How many messages are there or being written, not yet taken. Exact when nobody is active, else a hint; always
-    /// from 0 to the capacity at first.
+    /// from 0 to the capacity at first. A reservation that was given up counts until the consumer steps over it.
     pub fn len(&self) -> usize {
         self.ring.len()
     }
@@ -116,6 +117,12 @@ impl StagingRing {
     /// The memory, to be registered with a device.
     pub fn slab(&self) -> &Slab {
         self.tenancy.slab()
+    }
+
+    /// Keeps the memory there for ever, and keeps other rings off it: somebody may access a slot of whom nobody will
+    /// know when he is done.
+    pub(super) fn keep_memory(&self) {
+        let _never_dropped = std::mem::ManuallyDrop::new(Arc::clone(&self.tenancy));
     }
 
     /// Closes the ring, from either end: nothing more is accepted, and the consumer is told `Closed` when it has taken
@@ -204,7 +211,9 @@ impl StagingRing {
     #[cold]
     fn wake_consumer(&self) {
         self.wake_ups.add(1);
-        self.messages.notify(1);
+        // All, though there is one consumer: a future of its that was forgotten still stands in the list, and would
+        // take a single notification for itself.
+        self.messages.notify(usize::MAX);
     }
 
     /// Wakes so many sleeping producers, as the ring counted when it freed slots.

@@ -40,6 +40,19 @@ pub struct HostDevice {
     gate: Gate,
 }
 
+/// With which device a region is registered: `info` is shared by the handles of one device, and by no other.
+#[derive(Debug)]
+pub(super) struct Registered {
+    info: Arc<DeviceInfo>,
+}
+
+impl Registered {
+    /// Whether `region` was registered with this device.
+    pub(super) fn holds(&self, region: &Region) -> bool {
+        region.guard().downcast_ref().is_some_and(|other: &Self| Arc::ptr_eq(&self.info, &other.info))
+    }
+}
+
 impl HostDevice {
     /// The device.
     pub fn new() -> Self {
@@ -50,6 +63,10 @@ impl HostDevice {
     pub fn with_gate(gate: Gate) -> Self {
         Self { info: Arc::new(info()), gate }
     }
+
+    fn registered(&self) -> Registered {
+        Registered { info: self.info.clone() }
+    }
 }
 
 impl Default for HostDevice {
@@ -59,9 +76,9 @@ impl Default for HostDevice {
 }
 
 impl Registrar for HostDevice {
-    /// Registers nothing: the copy thread reaches all memory of the process.
+    /// Only notes with whom: the copy thread reaches all memory of the process.
     fn register(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError> {
-        Ok(Region::new(slab.clone(), access, Registration::Mapped, Box::new(())))
+        Ok(Region::new(slab.clone(), access, Registration::Mapped, Box::new(self.registered())))
     }
 }
 
@@ -76,6 +93,6 @@ impl Device for HostDevice {
 
     fn open_stream(&self, options: &StreamOptions) -> Result<Box<dyn Stream>, DeviceError> {
         options.check(self.info.max_allocation_bytes)?;
-        Ok(Box::new(HostStream::open(options, self.gate.clone())?))
+        Ok(Box::new(HostStream::open(options, self.registered(), self.gate.clone())?))
     }
 }

@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use super::device::Registered;
 use super::gate::Gate;
 use crate::device::{
     Completion, DeviceError, Download, Refused, Stream, StreamOptions, Ticket, Transfer, Upload,
@@ -17,6 +18,7 @@ use crate::memory::{Policy, Slab};
 #[derive(Debug)]
 pub struct HostStream {
     queue: Slab,
+    device: Registered,
     limit: usize,
     in_flight: usize,
     next: Ticket,
@@ -25,7 +27,7 @@ pub struct HostStream {
 }
 
 impl HostStream {
-    pub(super) fn open(options: &StreamOptions, gate: Gate) -> Result<Self, DeviceError> {
+    pub(super) fn open(options: &StreamOptions, device: Registered, gate: Gate) -> Result<Self, DeviceError> {
         let queue = Slab::builder(1, options.queue_bytes).lock(Policy::Never).build()?;
         let limit = options.in_flight;
         // Bounded by the transfers in flight, so that no send blocks and none allocates.
@@ -42,7 +44,7 @@ impl HostStream {
                 }
             })
             .map_err(DeviceError::Thread)?;
-        Ok(Self { queue, limit, in_flight: 0, next: 0, jobs, done })
+        Ok(Self { queue, device, limit, in_flight: 0, next: 0, jobs, done })
     }
 
     /// The memory of the device queue. Reading it races with transfers in flight: that is the caller's own risk.
@@ -89,7 +91,7 @@ impl Stream for HostStream {
         if let Err(error) = self.check(range.start, range.len()) {
             return Err(Refused { transfer: upload, error });
         }
-        if !upload.is_registered() {
+        if !upload.is_registered() || !self.device.holds(upload.region()) {
             return Err(Refused {
                 transfer: upload,
                 error: DeviceError::NotRegistered { purpose: "reading" },
@@ -106,7 +108,13 @@ impl Stream for HostStream {
         if let Err(error) = self.check(range.start, range.len()) {
             return Err(Refused { transfer: download, error });
         }
-        if range.len() > download.landing().len_bytes() || !download.landing().region().access().writes() {
+        let (needed, available) = (range.len(), download.landing().len_bytes());
+        if needed > available {
+            let error = DeviceError::LandingTooSmall { needed, available };
+            return Err(Refused { transfer: download, error });
+        }
+        let region = download.landing().region();
+        if !region.access().writes() || !self.device.holds(region) {
             return Err(Refused {
                 transfer: download,
                 error: DeviceError::NotRegistered { purpose: "writing" },

@@ -1,0 +1,97 @@
+//! What went wrong: its kind, its text, what to do, and the exit code.
+
+use serde::Serialize;
+use transload::device::DeviceError;
+use transload::memory::SlabError;
+use transload::pump::PumpError;
+use transload::staging::StagingError;
+
+/// Exit codes, as the help states them.
+pub(crate) mod exit {
+    pub(crate) const OK: u8 = 0;
+    pub(crate) const FAILURE: u8 = 1;
+    pub(crate) const USAGE: u8 = 2;
+    pub(crate) const DROPPED: u8 = 3;
+    pub(crate) const ABSENT: u8 = 4;
+}
+
+/// Why a command failed.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Failure {
+    /// A word that programs can rely on.
+    pub(crate) kind: &'static str,
+    pub(crate) message: String,
+    /// What to do about it, if that is not in the message.
+    pub(crate) fix: Option<String>,
+    #[serde(skip)]
+    pub(crate) exit: u8,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: &'static str, message: impl ToString) -> Self {
+        Self { kind, message: message.to_string(), fix: None, exit: exit::FAILURE }
+    }
+
+    pub(crate) fn usage(message: impl ToString) -> Self {
+        Self { exit: exit::USAGE, ..Self::new("usage", message) }
+    }
+
+    pub(crate) fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+}
+
+impl From<SlabError> for Failure {
+    fn from(error: SlabError) -> Self {
+        let failure = Self::new("memory", &error);
+        match error {
+            SlabError::NoHugePages { .. } | SlabError::NoTransparentPages { .. } => {
+                Self { exit: exit::ABSENT, ..failure }.fix("reserve such pages, or use --pages-policy prefer")
+            }
+            SlabError::UnknownNode { .. } => {
+                Self { exit: exit::ABSENT, ..failure }.fix("transload doctor shows the nodes that there are")
+            }
+            SlabError::LockRefused(_) => failure.fix("raise the limit, or use --lock prefer"),
+            SlabError::OutOfMemory { .. } | SlabError::TooLarge { .. } => {
+                failure.fix("use a smaller --capacity or --message-size")
+            }
+            _ => failure,
+        }
+    }
+}
+
+impl From<StagingError> for Failure {
+    fn from(error: StagingError) -> Self {
+        match error {
+            StagingError::Slab(error) => error.into(),
+            error => Self::usage(error),
+        }
+    }
+}
+
+impl From<DeviceError> for Failure {
+    fn from(error: DeviceError) -> Self {
+        match error {
+            DeviceError::Unavailable { .. } | DeviceError::NoSuchDevice { .. } => {
+                Self { exit: exit::ABSENT, ..Self::new("unavailable", error) }
+                    .fix("transload doctor shows the devices that there are; --to host needs none")
+            }
+            DeviceError::Slab(error) => error.into(),
+            DeviceError::QueueTooLarge { .. } => {
+                Self::new("device", error).fix("use a smaller --batch-bytes, --in-flight or --message-size")
+            }
+            error => Self::new("device", error),
+        }
+    }
+}
+
+impl From<PumpError> for Failure {
+    fn from(error: PumpError) -> Self {
+        match error {
+            PumpError::Device(error) => error.into(),
+            PumpError::Sink(_) => Self::new("write", error).fix("free some room, or write somewhere else"),
+            error => Self::new("pump", error),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The options of `transload pump`.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{ArgMatches, Args, ValueEnum, parser::ValueSource};
+use transload::device::Selector;
+use transload::memory::Policy;
+use transload::pump::OnFull;
+
+use super::framing::Framing;
+use crate::units;
+
+/// The options of `transload pump`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PumpArgs {
+    /// Where messages come from: `gen` (generated), `-` (standard input) or a file.
+    #[arg(long, env = "TRANSLOAD_FROM", default_value = "gen", value_name = "gen|-|FILE")]
+    pub(super) from: From,
+    /// Where they go: auto, host, opencl[:N], vulkan[:N], cuda[:N] or metal[:N]. `auto` is the first GPU, else the host.
+    #[arg(long, env = "TRANSLOAD_TO", default_value = "auto", value_name = "DEVICE")]
+    pub(super) to: Selector,
+    /// Bytes of payload in a message.
+    #[arg(long, env = "TRANSLOAD_MESSAGE_SIZE", default_value = "256", value_parser = units::bytes, value_name = "BYTES")]
+    pub(super) message_size: usize,
+    /// Messages that the ring holds: a power of two.
+    #[arg(long, env = "TRANSLOAD_CAPACITY", default_value = "16384", value_parser = capacity, value_name = "N")]
+    pub(super) capacity: usize,
+    /// Threads that generate messages.
+    #[arg(long, env = "TRANSLOAD_PRODUCERS", default_value = "2", value_parser = clap::value_parser!(u16).range(1..), value_name = "N")]
+    pub(super) producers: u16,
+    /// Stop after so many messages, all producers together.
+    #[arg(long, env = "TRANSLOAD_MESSAGES", value_name = "N")]
+    pub(super) messages: Option<u64>,
+    /// Stop after this time. Generated messages stop after 5s if neither this nor --messages is given.
+    #[arg(long, env = "TRANSLOAD_DURATION", value_parser = units::duration, value_name = "TIME")]
+    pub(super) duration: Option<Duration>,
+    /// How a file or the standard input is cut into messages [default: stream].
+    #[arg(long, env = "TRANSLOAD_FRAMING", value_enum)]
+    pub(super) framing: Option<Framing>,
+    /// Bytes of a full batch: it goes out as one transfer.
+    #[arg(long, env = "TRANSLOAD_BATCH_BYTES", default_value = "256KiB", value_parser = units::bytes, value_name = "BYTES")]
+    pub(super) batch_bytes: usize,
+    /// How long a batch waits for more messages before it goes out.
+    #[arg(long, env = "TRANSLOAD_BATCH_DELAY", default_value = "50us", value_parser = units::duration, value_name = "TIME")]
+    pub(super) batch_delay: Duration,
+    /// Transfers to the device at once.
+    #[arg(long, env = "TRANSLOAD_IN_FLIGHT", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=64), value_name = "N")]
+    pub(super) in_flight: u16,
+    /// What happens when the ring is full: block, reject, drop-oldest or drop-new.
+    #[arg(long, env = "TRANSLOAD_ON_FULL", default_value = "block", value_name = "POLICY")]
+    pub(super) on_full: OnFull,
+    /// The pages of the ring's memory.
+    #[arg(long, env = "TRANSLOAD_PAGES", value_enum, default_value_t)]
+    pub(super) pages: Pages,
+    /// Whether those pages must be had.
+    #[arg(long, env = "TRANSLOAD_PAGES_POLICY", value_enum, default_value_t)]
+    pub(super) pages_policy: PagesPolicy,
+    /// Whether the ring's memory is page-locked.
+    #[arg(long, env = "TRANSLOAD_LOCK", value_enum, default_value_t)]
+    pub(super) lock: Lock,
+    /// The NUMA node that the ring's memory lies on.
+    #[arg(long, env = "TRANSLOAD_NUMA_NODE", value_name = "NODE")]
+    pub(super) numa_node: Option<u32>,
+    /// Write what arrived on the device, framing undone, to a file or `-` (the report then goes to the standard error).
+    #[arg(long, env = "TRANSLOAD_READ_BACK", value_name = "FILE|-")]
+    pub(super) read_back: Option<From>,
+    /// Read every message back from the device and check each byte. On if no option at all is given.
+    #[arg(long, env = "TRANSLOAD_VERIFY")]
+    pub(super) verify: bool,
+    /// How long accepted messages may take to arrive once the intake is stopped; the rest is dropped and counted.
+    #[arg(long, env = "TRANSLOAD_DRAIN_TIMEOUT", default_value = "10s", value_parser = units::duration, value_name = "TIME")]
+    pub(super) drain_timeout: Duration,
+    /// Print one line of JSON to the standard error this often.
+    #[arg(long, env = "TRANSLOAD_STATS_INTERVAL", value_parser = units::duration, value_name = "TIME")]
+    pub(super) stats_interval: Option<Duration>,
+    /// Report as one JSON document.
+    #[arg(long, env = "TRANSLOAD_JSON")]
+    pub(super) json: bool,
+    /// No progress, and no report in words.
+    #[arg(long, short, env = "TRANSLOAD_QUIET")]
+    pub(super) quiet: bool,
+}
+
+/// A source or a target: generated, the standard stream, or a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum From {
+    Gen,
+    Standard,
+    File(PathBuf),
+}
+
+impl FromStr for From {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text {
+            "gen" => Self::Gen,
+            "-" => Self::Standard,
+            path => Self::File(path.into()),
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Pages {
+    #[default]
+    Default,
+    /// Transparent huge pages.
+    Transparent,
+    /// Reserved huge pages of 2 MiB.
+    #[value(name = "2M")]
+    TwoMebibytes,
+    /// Reserved huge pages of 1 GiB.
+    #[value(name = "1G")]
+    OneGibibyte,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum PagesPolicy {
+    /// An error if they cannot be had.
+    Require,
+    /// Other pages if they cannot be had.
+    #[default]
+    Prefer,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Lock {
+    /// An error if the limit does not allow it.
+    Require,
+    /// If the limit allows it.
+    #[default]
+    Prefer,
+    Never,
+}
+
+impl std::convert::From<PagesPolicy> for Policy {
+    fn from(policy: PagesPolicy) -> Self {
+        match policy {
+            PagesPolicy::Require => Policy::Require,
+            PagesPolicy::Prefer => Policy::Prefer,
+        }
+    }
+}
+
+impl std::convert::From<Lock> for Policy {
+    fn from(lock: Lock) -> Self {
+        match lock {
+            Lock::Require => Policy::Require,
+            Lock::Prefer => Policy::Prefer,
+            Lock::Never => Policy::Never,
+        }
+    }
+}
+
+fn capacity(text: &str) -> Result<usize, String> {
+    let capacity: usize = text.parse().map_err(|_| "not a number of messages".to_owned())?;
+    if capacity.is_power_of_two() && (2..=1 << 31).contains(&capacity) {
+        Ok(capacity)
+    } else {
+        Err("a capacity is a power of two from 2 to 2147483648".to_owned())
+    }
+}
+
+impl PumpArgs {
+    /// How messages are cut, for generated ones whole.
+    pub(super) fn framing(&self) -> Framing {
+        match (&self.from, self.framing) {
+            (From::Gen, _) => Framing::Fixed,
+            (_, framing) => framing.unwrap_or_default(),
+        }
+    }
+
+    /// Whether what arrives is checked.
+    pub(super) fn verifies(&self, matches: Option<&ArgMatches>) -> bool {
+        let given = |matches: &ArgMatches| {
+            matches.ids().any(|id| {
+                matches!(
+                    matches.value_source(id.as_str()),
+                    Some(ValueSource::CommandLine | ValueSource::EnvVariable)
+                )
+            })
+        };
+        self.verify || !matches.is_some_and(given)
+    }
+}

@@ -1,0 +1,47 @@
+//! Whether what comes back is what was sent, and how much of it.
+
+use std::sync::Arc;
+
+use transload_core::Counter;
+
+use super::digest::Digests;
+use super::pattern::PatternCheck;
+
+/// Checks messages as they come back.
+#[derive(Debug)]
+pub(super) struct Check {
+    by: By,
+    counts: Arc<Counts>,
+}
+
+/// What a message is compared with.
+#[derive(Debug)]
+pub(super) enum By {
+    /// Generated messages: with what they must be.
+    Pattern(PatternCheck),
+    /// Messages from outside: with their digests.
+    Digest { digests: Digests, lossy: bool },
+}
+
+/// How many messages were right, and how many not.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) verified: Counter,
+    pub(super) corrupt: Counter,
+}
+
+impl Check {
+    pub(super) fn new(by: By) -> (Self, Arc<Counts>) {
+        let counts = Arc::new(Counts::default());
+        (Self { by, counts: counts.clone() }, counts)
+    }
+
+    pub(super) fn message(&mut self, message: &[u8]) {
+        let right = match &mut self.by {
+            By::Pattern(check) => check.accepts(message),
+            By::Digest { digests, lossy } => digests.accepts(message, *lossy),
+        };
+        let count = if right { &self.counts.verified } else { &self.counts.corrupt };
+        count.add_as_only_writer(1);
+    }
+}

@@ -1,0 +1,126 @@
+//! How bytes are cut into messages, and how that is undone.
+//!
+//! A message of every framing but `fixed` begins with its length in the slot: 4 bytes, little-endian, then the payload,
+//! then zeros.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use transload_core::Flag;
+
+/// Bytes of the length in front of a payload.
+pub(super) const HEADER_BYTES: usize = 4;
+
+/// How bytes are cut into messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Framing {
+    /// As many bytes as fit each; the last is short.
+    #[default]
+    Stream,
+    /// Whole messages without a header; a partial one at the end is an error.
+    Fixed,
+    /// One line each.
+    Lines,
+    /// A 32-bit little-endian length, then as many bytes.
+    U32le,
+    /// A 32-bit big-endian length, then as many bytes.
+    U32be,
+}
+
+impl Framing {
+    /// Bytes of a slot for payloads of at most so many, if that can be.
+    pub(super) fn slot_bytes(self, payload_bytes: usize) -> Option<usize> {
+        match self {
+            Self::Fixed => Some(payload_bytes),
+            _ if u32::try_from(payload_bytes).is_err() => None,
+            _ => payload_bytes.checked_add(HEADER_BYTES),
+        }
+    }
+
+    /// Writes a payload into its slot.
+    pub(super) fn fill(self, slot: &mut [u8], payload: &[u8]) {
+        if self == Self::Fixed {
+            slot.copy_from_slice(payload);
+            return;
+        }
+        let (header, body) = slot.split_at_mut(HEADER_BYTES);
+        // It fits: a slot with a header has at most `u32::MAX` bytes of payload.
+        header.copy_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes());
+        let (used, rest) = body.split_at_mut(payload.len());
+        used.copy_from_slice(payload);
+        rest.fill(0);
+    }
+
+    /// The payload in a slot, or nothing if its length is beyond the slot.
+    pub(super) fn payload(self, slot: &[u8]) -> Option<&[u8]> {
+        if self == Self::Fixed {
+            return Some(slot);
+        }
+        let (header, body) = slot.split_first_chunk::<HEADER_BYTES>()?;
+        body.get(..usize::try_from(u32::from_le_bytes(*header)).ok()?)
+    }
+}
+
+/// Undoes a framing: writes payloads as they were in the source.
+pub(super) struct Unframer<W> {
+    framing: Framing,
+    out: W,
+    /// Raised by the source if its last line had no end.
+    unended: Arc<Flag>,
+    any: bool,
+}
+
+impl<W: Write> Unframer<W> {
+    pub(super) fn new(framing: Framing, out: W, unended: Arc<Flag>) -> Self {
+        Self { framing, out, unended, any: false }
+    }
+
+    pub(super) fn write(&mut self, slot: &[u8]) -> io::Result<()> {
+        let payload = self.framing.payload(slot).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "a message came back with a length beyond its slot")
+        })?;
+        // It fits, see `fill`.
+        let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+        match self.framing {
+            // The end of a line is written before the next one: whether the last has one is known at the end.
+            Framing::Lines if self.any => self.out.write_all(b"\n")?,
+            Framing::Stream | Framing::Fixed | Framing::Lines => {}
+            Framing::U32le => self.out.write_all(&length.to_le_bytes())?,
+            Framing::U32be => self.out.write_all(&length.to_be_bytes())?,
+        }
+        self.any = true;
+        self.out.write_all(payload)
+    }
+
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        if self.framing == Framing::Lines && self.any && !self.unended.is_raised() {
+            self.out.write_all(b"\n")?;
+        }
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_filled_comes_out_again() {
+        for framing in [Framing::Stream, Framing::Lines, Framing::U32le, Framing::U32be] {
+            for payload in [&b""[..], b"a", b"abcdefgh"] {
+                let mut slot = vec![0xFF; framing.slot_bytes(8).unwrap()];
+                framing.fill(&mut slot, payload);
+                assert_eq!(framing.payload(&slot), Some(payload));
+                assert!(slot[HEADER_BYTES + payload.len()..].iter().all(|&byte| byte == 0));
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_beyond_the_slot_is_noticed() {
+        assert_eq!(Framing::Stream.payload(&[9, 0, 0, 0, 1, 2]), None);
+        assert_eq!(Framing::Stream.payload(&[9, 0]), None);
+        assert_eq!(Framing::Lines.slot_bytes(usize::MAX), None);
+    }
+}

@@ -1,0 +1,161 @@
+//! Generated messages: each byte follows from the producer's number and the message's, so all can be checked.
+
+/// The layout of generated messages.
+///
+/// The first 8 bytes, or as many as there are, are `number << producer_bits | producer`, little-endian. The rest are
+/// words mixed from that, so that a message that is torn, stale or shifted shows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pattern {
+    message_size: usize,
+    producers: u64,
+    producer_bits: u32,
+    /// Bits of the first word that a message has room for.
+    stamp_bits: u32,
+}
+
+impl Pattern {
+    /// For so many producers; nothing if messages are too small to tell them apart.
+    pub(super) fn new(message_size: usize, producers: u16) -> Option<Self> {
+        let producer_bits = u16::BITS - (producers - 1).leading_zeros();
+        let stamp_bits = u32::try_from(message_size.min(8)).ok()? * 8;
+        (producer_bits <= stamp_bits).then_some(Self {
+            message_size,
+            producers: producers.into(),
+            producer_bits,
+            stamp_bits,
+        })
+    }
+
+    fn stamp(self, producer: u64, number: u64) -> u64 {
+        let stamp = number << self.producer_bits | producer;
+        if self.stamp_bits == 64 { stamp } else { stamp & ((1 << self.stamp_bits) - 1) }
+    }
+
+    /// Writes a message.
+    pub(super) fn fill(self, producer: u64, number: u64, message: &mut [u8]) {
+        let stamp = self.stamp(producer, number);
+        for (index, word) in message.chunks_mut(8).enumerate() {
+            word.copy_from_slice(&word_at(stamp, index as u64)[..word.len()]);
+        }
+    }
+
+    /// The producer and the number, as far as a message has room for them, if every byte is as it must be.
+    fn read(self, message: &[u8]) -> Option<(u64, u64)> {
+        if message.len() != self.message_size {
+            return None;
+        }
+        let mut first = [0; 8];
+        let len = message.len().min(8);
+        first[..len].copy_from_slice(&message[..len]);
+        let stamp = u64::from_le_bytes(first);
+        let right = message
+            .chunks(8)
+            .enumerate()
+            .all(|(index, word)| *word == word_at(stamp, index as u64)[..word.len()]);
+        let producer = stamp & ((1 << self.producer_bits) - 1);
+        (right && producer < self.producers).then_some((producer, stamp >> self.producer_bits))
+    }
+}
+
+/// The word of a message at an index: the stamp itself, then its mixtures.
+fn word_at(stamp: u64, index: u64) -> [u8; 8] {
+    let word = if index == 0 {
+        stamp
+    } else {
+        let mixed = (stamp ^ index).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        mixed ^ (mixed >> 32)
+    };
+    word.to_le_bytes()
+}
+
+/// Checks generated messages as they come back, in the order of each producer.
+#[derive(Debug)]
+pub(super) struct PatternCheck {
+    pattern: Pattern,
+    /// The number that is expected next of each producer.
+    expected: Vec<u64>,
+    /// Whether messages may be missing, since the policy drops or refuses some.
+    lossy: bool,
+}
+
+impl PatternCheck {
+    pub(super) fn new(pattern: Pattern, lossy: bool) -> Self {
+        let producers = usize::try_from(pattern.producers).unwrap_or_default();
+        Self { pattern, expected: vec![0; producers], lossy }
+    }
+
+    /// Whether a message is whole, and none before it is missing or repeated.
+    pub(super) fn accepts(&mut self, message: &[u8]) -> bool {
+        let Some((producer, number)) = self.pattern.read(message) else { return false };
+        let Some(expected) = usize::try_from(producer).ok().and_then(|index| self.expected.get_mut(index))
+        else {
+            return false;
+        };
+        let bits = self.pattern.stamp_bits - self.pattern.producer_bits;
+        if bits == 0 {
+            return true; // No room for numbers.
+        }
+        let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
+        let ahead = number.wrapping_sub(*expected) & mask;
+        // Behind looks like far ahead.
+        let right = if self.lossy { ahead <= mask / 2 } else { ahead == 0 };
+        if right {
+            *expected = expected.wrapping_add(ahead).wrapping_add(1);
+        }
+        right
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(pattern: Pattern, producer: u64, number: u64) -> Vec<u8> {
+        let mut message = vec![0xAA; pattern.message_size];
+        pattern.fill(producer, number, &mut message);
+        message
+    }
+
+    #[test]
+    fn what_is_generated_is_accepted_whatever_its_size() {
+        for message_size in [1, 3, 7, 8, 9, 24, 63, 256, 4097] {
+            for producers in [1, 2, 3, 4] {
+                let pattern = Pattern::new(message_size, producers).unwrap();
+                let mut check = PatternCheck::new(pattern, false);
+                for number in 0..1000 {
+                    for producer in 0..u64::from(producers) {
+                        assert!(
+                            check.accepts(&message(pattern, producer, number)),
+                            "{message_size} {producers}"
+                        );
+                    }
+                }
+            }
+        }
+        assert!(Pattern::new(1, 257).is_none());
+    }
+
+    #[test]
+    fn each_flipped_bit_is_caught() {
+        let pattern = Pattern::new(61, 3).unwrap();
+        for bit in 0..61 * 8 {
+            let mut torn = message(pattern, 1, 0);
+            torn[bit / 8] ^= 1 << (bit % 8);
+            assert!(!PatternCheck::new(pattern, false).accepts(&torn), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn missing_and_repeated_messages_are_caught() {
+        let pattern = Pattern::new(16, 2).unwrap();
+        let mut check = PatternCheck::new(pattern, false);
+        assert!(check.accepts(&message(pattern, 0, 0)));
+        assert!(!check.accepts(&message(pattern, 0, 0)), "repeated");
+        assert!(!check.accepts(&message(pattern, 0, 2)), "missing");
+        let mut check = PatternCheck::new(pattern, true);
+        assert!(check.accepts(&message(pattern, 0, 5)), "a lossy policy drops some");
+        assert!(!check.accepts(&message(pattern, 0, 4)), "but never goes back");
+        assert!(!check.accepts(&message(pattern, 0, 5)), "nor repeats");
+        assert!(!check.accepts(&message(pattern, 0, 6)[..15]), "nor cuts");
+    }
+}

@@ -1,0 +1,177 @@
+//! Runs a pump to its end: sources, signals, time, and the report.
+
+use std::io;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use clap::ArgMatches;
+use transload::pump::{PumpError, PumpHandle, PumpStopper};
+use transload_core::Flag;
+
+use super::args::{From, PumpArgs};
+use super::progress::Show;
+use super::report::{Document, StoppedBy};
+use super::setup::Setup;
+use super::signals::StopSignals;
+use super::source::{Ended, Why};
+use crate::failure::{Failure, exit};
+use crate::output::{complain, print_to};
+
+/// How often the main thread looks at time and signals.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long generated messages go on if nothing else is said.
+const DEFAULT_DURATION: Duration = Duration::from_secs(5);
+
+/// Runs the command and reports.
+pub(crate) fn main(args: &PumpArgs, matches: Option<&ArgMatches>) -> ExitCode {
+    let document = run(args, args.verifies(matches)).unwrap_or_else(Document::failed);
+    ExitCode::from(tell(args, &document))
+}
+
+/// Prints the report and gives the exit code.
+fn tell(args: &PumpArgs, document: &Document) -> u8 {
+    let code = document.exit();
+    if code == exit::USAGE {
+        if let Some(failure) = &document.error {
+            complain(&failure.message);
+        }
+        return code;
+    }
+    let text = if args.json {
+        serde_json::to_string(document)
+            .unwrap_or_else(|error| format!("{{\"schema\":1,\"error\":\"{error}\"}}"))
+    } else if args.quiet || document.device.is_none() {
+        String::new()
+    } else {
+        document.words()
+    };
+    let printed = match (text.is_empty(), &args.read_back) {
+        (true, _) => Ok(()),
+        (false, Some(From::Standard)) => print_to(&mut io::stderr().lock(), &text),
+        (false, _) => print_to(&mut io::stdout().lock(), &text),
+    };
+    if let (Some(failure), false) = (&document.error, args.json) {
+        complain(&failure.message);
+        if let Some(fix) = &failure.fix {
+            complain(&format!("to do: {fix}"));
+        }
+    }
+    match printed {
+        Err(error) => {
+            complain(&format!("the report cannot be written: {error}"));
+            exit::FAILURE
+        }
+        Ok(()) => code,
+    }
+}
+
+fn run(args: &PumpArgs, verify: bool) -> Result<Document, Failure> {
+    let Setup { pump, mut document, counts, feed } = Setup::new(args, verify)?;
+    let signals = StopSignals::watch()?;
+    let (ended, endings) = channel();
+    let stop = Arc::new(Flag::new());
+    let sources = feed.start(args, &stop, &ended)?;
+    drop(ended);
+    let running = pump.spawn()?;
+    let mut show = Show::new(args.quiet, args.stats_interval, args.messages);
+    let mut intake = Watch { args, stop, signals, endings, left: sources, started: Instant::now() };
+    let (stopped_by, failure) = intake.until_stopped(&running, &mut show);
+    intake.stop(running.stopper(), stopped_by);
+    intake.until_drained(&running, &mut show);
+    show.finish();
+    let report = running.join();
+    document.ran(&report);
+    document.verified = counts.as_ref().map(|counts| counts.verified.value());
+    document.corrupt = counts.as_ref().map(|counts| counts.corrupt.value());
+    document.stopped_by = stopped_by;
+    document.error = failure;
+    match report.error {
+        // Whoever read our standard output has read enough.
+        Some(PumpError::Sink(error))
+            if error.kind() == io::ErrorKind::BrokenPipe && args.read_back == Some(From::Standard) => {}
+        Some(error) => {
+            document.error = Some(error.into());
+            document.stopped_by = StoppedBy::Error;
+        }
+        None => {}
+    }
+    if let (None, Some(corrupt @ 1..)) = (&document.error, document.corrupt) {
+        document.error =
+            Some(Failure::new("corrupt", format!("{corrupt} messages came back changed or out of order")));
+    }
+    Ok(document)
+}
+
+/// Watches what may end the intake.
+struct Watch<'a> {
+    args: &'a PumpArgs,
+    stop: Arc<Flag>,
+    signals: StopSignals,
+    endings: Receiver<Ended>,
+    /// Sources that still run.
+    left: usize,
+    started: Instant,
+}
+
+impl Watch<'_> {
+    /// Waits for the first reason to stop the intake.
+    fn until_stopped(&mut self, running: &PumpHandle, show: &mut Show) -> (StoppedBy, Option<Failure>) {
+        let duration = match (&self.args.from, self.args.messages, self.args.duration) {
+            (From::Gen, None, None) => Some(DEFAULT_DURATION),
+            (_, _, duration) => duration,
+        };
+        loop {
+            match self.endings.recv_timeout(LOOK) {
+                Ok(Err(failure)) => return (StoppedBy::Error, Some(failure)),
+                Ok(Ok(why)) => {
+                    self.left -= 1;
+                    if self.left == 0 {
+                        return match why {
+                            Why::Messages => (StoppedBy::Messages, None),
+                            Why::End => (StoppedBy::End, None),
+                            Why::Stopped => (StoppedBy::Error, None),
+                        };
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    let failure = Failure::new("source", "a source's thread ended by a panic");
+                    return (StoppedBy::Error, Some(failure));
+                }
+            }
+            show.update(running.stopper().progress());
+            if self.signals.seen() > 0 {
+                return (StoppedBy::Signal, None);
+            }
+            if duration.is_some_and(|duration| self.started.elapsed() >= duration) {
+                return (StoppedBy::Duration, None);
+            }
+            if running.is_finished() {
+                // By an error of its own, which the report holds.
+                return (StoppedBy::Error, None);
+            }
+        }
+    }
+
+    /// Stops the intake. Sources that have come to their end have let go of the ring already.
+    fn stop(&self, stopper: &PumpStopper, stopped_by: StoppedBy) {
+        self.stop.raise();
+        stopper.stop(self.args.drain_timeout);
+        tracing::debug!(?stopped_by, "the intake is stopped");
+    }
+
+    /// Waits until the pump has ended; a further signal ends it at once.
+    fn until_drained(&self, running: &PumpHandle, show: &mut Show) {
+        let seen = self.signals.seen().max(1);
+        while !running.is_finished() {
+            if self.signals.seen() > seen {
+                running.stopper().abort();
+            }
+            show.update(running.stopper().progress());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}

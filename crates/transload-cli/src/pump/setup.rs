@@ -1,0 +1,201 @@
+//! From options to a pump that is ready to run, and the sources that feed it.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use transload::device::{self, Device};
+use transload::memory::{Policy, SlabBuilder};
+use transload::pump::{Intake, OnFull, Pump, PumpOptions};
+use transload::staging::{PinnedStagingBuffer, Producer};
+use transload_core::Flag;
+
+use super::args::{From, Pages, PumpArgs};
+use super::check::{By, Check, Counts};
+use super::digest::Digests;
+use super::pattern::{Pattern, PatternCheck};
+use super::report::Document;
+use super::sink::{self, ReadBack};
+use super::source::{self, Ended, Generate, Outlet, Read};
+use crate::failure::Failure;
+
+/// Bytes read from a file at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// A pump that is ready to run.
+pub(super) struct Setup {
+    pub(super) pump: Pump,
+    pub(super) document: Document,
+    pub(super) counts: Option<Arc<Counts>>,
+    pub(super) feed: Feed,
+}
+
+/// The sources, before they run.
+pub(super) struct Feed {
+    sources: Sources,
+    intake: Intake,
+    unended: Arc<Flag>,
+}
+
+/// What will feed it.
+enum Sources {
+    Generated(Pattern),
+    Input { input: Box<dyn BufRead + Send>, digests: Option<Digests> },
+}
+
+impl Setup {
+    pub(super) fn new(args: &PumpArgs, verify: bool) -> Result<Self, Failure> {
+        let framing = args.framing();
+        check_options(args)?;
+        let slot_bytes = framing
+            .slot_bytes(args.message_size)
+            .filter(|slot_bytes| slot_bytes.checked_mul(args.capacity).is_some_and(|all| isize::try_from(all).is_ok()))
+            .ok_or_else(|| {
+                Failure::usage(format!(
+                    "{} messages of {} bytes are more than memory can have: use a smaller --capacity or --message-size",
+                    args.capacity, args.message_size
+                ))
+            })?;
+        let unended = Arc::new(Flag::new());
+        let sources = Sources::open(args, verify)?;
+        let device = device::open(&args.to)?;
+        let (producer, pump) = open_pump(args, slot_bytes, &*device)?;
+        let document = Document::of_device(&*device, pump.region());
+        let lossy = args.on_full != OnFull::Block;
+        let (check, counts) = match (verify, &sources) {
+            (false, _) => (None, None),
+            (true, Sources::Generated(pattern)) => checked(By::Pattern(PatternCheck::new(*pattern, lossy))),
+            (true, Sources::Input { digests, .. }) => {
+                checked(By::Digest { digests: digests.clone().unwrap_or_default(), lossy })
+            }
+        };
+        let write = args.read_back.as_ref().map(|to| sink::open(to, framing, unended.clone())).transpose()?;
+        let pump = if check.is_some() || write.is_some() {
+            pump.read_back(&*device, ReadBack { check, write })?
+        } else {
+            pump
+        };
+        let intake = Intake::new(producer, args.on_full, &pump);
+        Ok(Self { pump, document, counts, feed: Feed { sources, intake, unended } })
+    }
+}
+
+impl Feed {
+    /// Starts the sources, each on a thread that tells how it ended. Says how many there are.
+    pub(super) fn start(
+        self,
+        args: &PumpArgs,
+        stop: &Arc<Flag>,
+        ended: &Sender<Ended>,
+    ) -> Result<usize, Failure> {
+        let outlet = Outlet { intake: self.intake, stop: stop.clone() };
+        match self.sources {
+            Sources::Generated(pattern) => {
+                let producers = u64::from(args.producers);
+                for producer in 0..producers {
+                    let messages =
+                        args.messages.map(|all| all / producers + u64::from(producer < all % producers));
+                    let generate = Generate { outlet: outlet.clone(), pattern, producer, messages };
+                    source::start(format!("transload-gen-{producer}"), ended.clone(), || generate.run())?;
+                }
+                Ok(usize::from(args.producers))
+            }
+            Sources::Input { input, digests } => {
+                let read = Read {
+                    outlet,
+                    input,
+                    framing: args.framing(),
+                    message_size: args.message_size,
+                    messages: args.messages,
+                    digests,
+                    unended: self.unended,
+                };
+                source::start("transload-read".to_owned(), ended.clone(), || read.run())?;
+                Ok(1)
+            }
+        }
+    }
+}
+
+impl Sources {
+    /// Opens the input first of all: if it is not there, nothing else needs to be tried.
+    fn open(args: &PumpArgs, verify: bool) -> Result<Self, Failure> {
+        let input: Box<dyn BufRead + Send> = match &args.from {
+            From::Gen => {
+                let pattern = Pattern::new(args.message_size, args.producers).ok_or_else(|| {
+                    Failure::usage(format!(
+                        "messages of {} bytes cannot tell {} producers apart: use a larger --message-size",
+                        args.message_size, args.producers
+                    ))
+                })?;
+                return Ok(Self::Generated(pattern));
+            }
+            From::Standard => Box::new(BufReader::with_capacity(READ_BYTES, io::stdin())),
+            From::File(path) => {
+                let file = File::open(path).map_err(|error| {
+                    Failure::new("source", format!("cannot open {}: {error}", path.display()))
+                        .fix("name a file that is there and that you may read")
+                })?;
+                Box::new(BufReader::with_capacity(READ_BYTES, file))
+            }
+        };
+        Ok(Self::Input { input, digests: verify.then(Digests::default) })
+    }
+}
+
+/// Options that do not go together.
+fn check_options(args: &PumpArgs) -> Result<(), Failure> {
+    let generated = args.from == From::Gen;
+    if generated && args.framing.is_some() {
+        return Err(Failure::usage(
+            "--framing cuts a file or the standard input: use it with --from - or --from FILE",
+        ));
+    }
+    if let (From::File(from), Some(From::File(to))) = (&args.from, &args.read_back)
+        && same_file(from, to)
+    {
+        return Err(Failure::usage("--read-back would overwrite the file that --from reads: name another"));
+    }
+    Ok(())
+}
+
+fn same_file(one: &std::path::Path, other: &std::path::Path) -> bool {
+    match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
+}
+
+fn checked(by: By) -> (Option<Check>, Option<Arc<Counts>>) {
+    let (check, counts) = Check::new(by);
+    (Some(check), Some(counts))
+}
+
+fn open_pump(args: &PumpArgs, slot_bytes: usize, device: &dyn Device) -> Result<(Producer, Pump), Failure> {
+    let ring = PinnedStagingBuffer::builder(args.capacity, slot_bytes)
+        .memory(|slab| memory(args, slab))
+        .sample_latency(true)
+        .build()?;
+    let (producer, consumer) = ring.split();
+    let mut options = PumpOptions::default();
+    options.batch_bytes = args.batch_bytes;
+    options.batch_delay = args.batch_delay;
+    options.in_flight = args.in_flight.into();
+    Ok((producer, Pump::open(device, consumer, options)?))
+}
+
+fn memory(args: &PumpArgs, slab: SlabBuilder) -> SlabBuilder {
+    let pages = Policy::from(args.pages_policy);
+    let slab = match args.pages {
+        Pages::Default => slab,
+        Pages::Transparent => slab.transparent_pages(pages),
+        Pages::TwoMebibytes => slab.pages_2m(pages),
+        Pages::OneGibibyte => slab.pages_1g(pages),
+    };
+    let slab = slab.lock(args.lock.into());
+    match args.numa_node {
+        Some(node) => slab.numa_node(node),
+        None => slab,
+    }
+}

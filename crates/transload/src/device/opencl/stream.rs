@@ -1,0 +1,372 @@
+//! The stream: one in-order command queue, and the events of what is in it.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use opencl3::command_queue::{enqueue_read_buffer, enqueue_write_buffer, flush};
+use opencl3::types::{CL_NON_BLOCKING, cl_command_queue, cl_event, cl_int, cl_mem};
+
+use super::codes;
+use super::device::Shared;
+use super::event::{Progress, progress};
+use super::handle::{Buffer, Event, Handle, Queue};
+use super::pause::Pause;
+use crate::device::{
+    Completion, CopyError, DeviceError, Download, Refused, Stream, StreamOptions, Ticket, Transfer, Upload,
+};
+
+/// How long a stream that is dropped waits for what is in flight.
+const DRAIN: Duration = Duration::from_secs(2);
+
+const WRITE: &str = "clEnqueueWriteBuffer";
+const READ: &str = "clEnqueueReadBuffer";
+
+/// A stream of an OpenCL device.
+///
+/// Native handles that it gives are there while it is. To keep one longer, retain it by the rules of OpenCL
+/// (`clRetainCommandQueue`, `clRetainMemObject`).
+///
+/// When it is dropped it waits, two seconds at most, for what is in flight; what then has not provably ended is
+/// quarantined.
+#[derive(Debug)]
+pub struct OpenClStream {
+    in_flight: VecDeque<InFlight>,
+    limit: usize,
+    next: Ticket,
+    queue_bytes: usize,
+    /// Whether commands were queued that the driver may not have begun.
+    unflushed: bool,
+    /// What the driver said when it could not say how a transfer ended.
+    lost: Option<String>,
+    buffer: Handle<Buffer>,
+    queue: Handle<Queue>,
+    device: Arc<Shared>,
+}
+
+/// A transfer that the driver has. Its memory is the driver's until both events have ended (I1, I2).
+#[derive(Debug)]
+struct InFlight {
+    ticket: Ticket,
+    transfer: Transfer,
+    copies: Copies,
+}
+
+/// What was enqueued of a transfer: a copy a piece.
+#[derive(Debug, Default)]
+struct Copies {
+    events: [Option<Handle<Event>>; 2],
+    /// A copy that was refused after another one of the transfer had been enqueued.
+    refused: Option<cl_int>,
+    /// A copy that was enqueued and has no event.
+    untracked: bool,
+}
+
+/// How a transfer ended.
+enum Ended {
+    Landed,
+    Failed(cl_int),
+    Unknown(&'static str, cl_int),
+}
+
+impl Copies {
+    /// Notes a copy; says whether the transfer can still be handed back, for the reason given.
+    fn note(&mut self, enqueued: Result<cl_event, cl_int>) -> Result<(), cl_int> {
+        let piece = usize::from(self.events[0].is_some());
+        match enqueued {
+            // SAFETY: the call that enqueued the copy gave us a reference to its event.
+            Ok(event) => match unsafe { Handle::own(event) } {
+                Some(event) => self.events[piece] = Some(event),
+                None => self.untracked = true,
+            },
+            Err(code) if piece == 0 && !self.untracked => return Err(code),
+            Err(code) => self.refused = Some(code),
+        }
+        Ok(())
+    }
+
+    /// How they ended; `None` while one of them has not.
+    fn ended(&self) -> Option<Ended> {
+        let mut ended = match self.refused {
+            None => Ended::Landed,
+            Some(code) => Ended::Failed(code),
+        };
+        if self.untracked {
+            return Some(Ended::Unknown("the enqueue without an event", 0));
+        }
+        // The last one first: while it runs, nothing else need be asked.
+        for event in self.events.iter().rev().flatten() {
+            match progress(event) {
+                Progress::Running => return None,
+                Progress::Landed => {}
+                Progress::Failed(code) => ended = Ended::Failed(code),
+                Progress::Unknown(call, code) => return Some(Ended::Unknown(call, code)),
+            }
+        }
+        Some(ended)
+    }
+
+    fn leak(&mut self) {
+        self.events.iter_mut().flatten().for_each(Handle::leak);
+    }
+}
+
+impl OpenClStream {
+    pub(super) fn new(
+        device: Arc<Shared>,
+        queue: Handle<Queue>,
+        buffer: Handle<Buffer>,
+        options: &StreamOptions,
+    ) -> Self {
+        let limit = options.in_flight;
+        Self {
+            // Never longer than this, so that no transfer allocates.
+            in_flight: VecDeque::with_capacity(limit),
+            limit,
+            next: 0,
+            queue_bytes: options.queue_bytes,
+            unflushed: false,
+            lost: None,
+            buffer,
+            queue,
+            device,
+        }
+    }
+
+    /// The command queue: in order.
+    pub fn command_queue(&self) -> cl_command_queue {
+        self.queue.raw()
+    }
+
+    /// The buffer that is the device queue. Batches are where their [`device_range`](Upload::device_range) says.
+    ///
+    /// Kernels may read a range from the end of its upload until a later upload to the same range is submitted: that
+    /// order is the caller's to keep, by not submitting before the kernel has ended, or by running kernels on
+    /// [`command_queue`](OpenClStream::command_queue).
+    pub fn queue_buffer(&self) -> cl_mem {
+        self.buffer.raw()
+    }
+
+    /// The event of the last copy of a transfer that is in flight, for the wait lists of commands in the same context:
+    /// these then begin after the transfer has ended. The caller gets a reference of its own, to be released by
+    /// `clReleaseEvent`.
+    ///
+    /// `None` if the transfer is not in flight (it was handed back by `poll` already), or is known to have failed in
+    /// part.
+    ///
+    /// If the copy fails, commands that wait for it fail too in most drivers, and run in some. Whether a batch has
+    /// landed is said by its [`Completion`] alone.
+    pub fn event(&self, ticket: Ticket) -> Option<cl_event> {
+        let transfer = self.in_flight.iter().find(|transfer| transfer.ticket == ticket)?;
+        let copies = &transfer.copies;
+        if copies.refused.is_some() || copies.untracked {
+            return None;
+        }
+        copies.events.iter().flatten().next_back()?.retain_for_caller().ok()
+    }
+
+    fn refusal(&self, offset: usize, len_bytes: usize) -> Result<(), DeviceError> {
+        self.check(offset, len_bytes)?;
+        match &self.lost {
+            None => Ok(()),
+            Some(reason) => Err(DeviceError::Lost { reason: reason.clone() }),
+        }
+    }
+
+    fn write(&self, (source, len_bytes): (*const u8, usize), to: usize) -> Result<cl_event, cl_int> {
+        // SAFETY: queue and buffer are there. The range lies within the buffer's bytes that are the device queue
+        // (checked by `refusal`). The source is a piece of a batch, initialised, which nobody writes (I1, I3) and which
+        // stays with the transfer, in `in_flight` or in quarantine, until the copy has ended (I2).
+        unsafe {
+            enqueue_write_buffer(
+                self.queue.raw(),
+                self.buffer.raw(),
+                CL_NON_BLOCKING,
+                to,
+                len_bytes,
+                source.cast(),
+                0,
+                std::ptr::null(),
+            )
+        }
+    }
+
+    fn read(&self, from: usize, target: *mut u8, len_bytes: usize) -> Result<cl_event, cl_int> {
+        // SAFETY: queue and buffer are there, and the range lies within the device queue. The target is a landing at
+        // least as long (checked by `fetch`), which has one owner (I1): the transfer, which keeps it, out of reach of
+        // everybody, until the copy has ended (I2, I3).
+        unsafe {
+            enqueue_read_buffer(
+                self.queue.raw(),
+                self.buffer.raw(),
+                CL_NON_BLOCKING,
+                from,
+                len_bytes,
+                target.cast(),
+                0,
+                std::ptr::null(),
+            )
+        }
+    }
+
+    /// Takes a transfer over whose copies the driver has.
+    fn take_over(&mut self, transfer: Transfer, copies: Copies) -> Ticket {
+        let ticket = self.next;
+        self.next += 1;
+        self.in_flight.push_back(InFlight { ticket, transfer, copies });
+        self.unflushed = true;
+        self.flush();
+        ticket
+    }
+
+    /// Sees to it that the driver begins. A failure is no loss: it is tried again by each poll.
+    fn flush(&mut self) {
+        if self.unflushed {
+            match flush(self.queue.raw()) {
+                Ok(()) => self.unflushed = false,
+                Err(code) => tracing::debug!("clFlush failed: {}", codes::name(code)),
+            }
+        }
+    }
+
+    /// Hands back a transfer that has ended.
+    fn complete(&mut self, mut transfer: InFlight, ended: Ended) -> Completion {
+        let ticket = transfer.ticket;
+        let result = match ended {
+            Ended::Landed => Ok(()),
+            Ended::Failed(code) => {
+                let call = if matches!(transfer.transfer, Transfer::Download(_)) { READ } else { WRITE };
+                Err(CopyError::Failed { reason: format!("{call} ended with {}", codes::name(code)) })
+            }
+            Ended::Unknown(call, code) => {
+                let reason = format!("{call} answered {}", codes::name(code));
+                self.lost.get_or_insert_with(|| reason.clone());
+                transfer.copies.leak();
+                transfer.transfer = transfer.transfer.quarantine();
+                Err(CopyError::Lost { reason })
+            }
+        };
+        Completion { ticket, transfer: transfer.transfer, result }
+    }
+
+    fn wait_until(&mut self, deadline: Option<Instant>) -> Option<Completion> {
+        let mut pause = Pause::new();
+        loop {
+            if let Some(completion) = self.poll() {
+                return Some(completion);
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if self.in_flight.is_empty() || left == Some(Duration::ZERO) {
+                return None;
+            }
+            pause.once(left);
+        }
+    }
+}
+
+impl Stream for OpenClStream {
+    fn queue_bytes(&self) -> usize {
+        self.queue_bytes
+    }
+
+    fn in_flight_limit(&self) -> usize {
+        self.limit
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    fn submit(&mut self, upload: Upload) -> Result<Ticket, Refused<Upload>> {
+        let range = upload.device_range();
+        if let Err(error) = self.refusal(range.start, range.len()) {
+            return Err(Refused { transfer: upload, error });
+        }
+        if !upload.is_registered() || !self.device.holds(upload.region()) {
+            let error = DeviceError::NotRegistered { purpose: "reading" };
+            return Err(Refused { transfer: upload, error });
+        }
+        let (mut copies, mut to) = (Copies::default(), range.start);
+        // An empty piece is an error in some versions of the standard.
+        for piece in upload.pieces().into_iter().filter(|(_, len_bytes)| *len_bytes > 0) {
+            if let Err(code) = copies.note(self.write(piece, to)) {
+                return Err(Refused { transfer: upload, error: codes::failed(WRITE, code) });
+            }
+            to += piece.1;
+        }
+        Ok(self.take_over(Transfer::Upload(upload), copies))
+    }
+
+    fn fetch(&mut self, mut download: Download) -> Result<Ticket, Refused<Download>> {
+        let range = download.device_range();
+        if let Err(error) = self.refusal(range.start, range.len()) {
+            return Err(Refused { transfer: download, error });
+        }
+        let (needed, available) = (range.len(), download.landing().len_bytes());
+        if needed > available {
+            let error = DeviceError::LandingTooSmall { needed, available };
+            return Err(Refused { transfer: download, error });
+        }
+        let region = download.landing().region();
+        if !region.access().writes() || !self.device.holds(region) {
+            let error = DeviceError::NotRegistered { purpose: "writing" };
+            return Err(Refused { transfer: download, error });
+        }
+        let mut copies = Copies::default();
+        if needed > 0 {
+            let target = download.landing_mut().as_mut_ptr();
+            if let Err(code) = copies.note(self.read(range.start, target, needed)) {
+                return Err(Refused { transfer: download, error: codes::failed(READ, code) });
+            }
+        }
+        Ok(self.take_over(Transfer::Download(download), copies))
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        self.flush();
+        let ended = self.in_flight.front()?.copies.ended()?;
+        let transfer = self.in_flight.pop_front()?;
+        Some(self.complete(transfer, ended))
+    }
+
+    /// Polls until then: OpenCL has no wait that ends. Spins at first, then yields, then sleeps for 20 to 200
+    /// microseconds at a time.
+    fn wait(&mut self, timeout: Duration) -> Option<Completion> {
+        self.wait_until(Instant::now().checked_add(timeout))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Drop for OpenClStream {
+    fn drop(&mut self) {
+        let deadline = Instant::now() + DRAIN;
+        // Dropping a completion gives its memory back.
+        while self.wait_until(Some(deadline)).is_some() {}
+        let (mut transfers, mut messages) = (0, 0);
+        while let Some(mut transfer) = self.in_flight.pop_front() {
+            if matches!(transfer.copies.ended(), Some(Ended::Landed | Ended::Failed(_))) {
+                continue;
+            }
+            transfer.copies.leak();
+            transfers += 1;
+            if let Transfer::Quarantined { messages: of_this } = transfer.transfer.quarantine() {
+                messages += of_this;
+            }
+        }
+        if transfers > 0 || self.lost.is_some() {
+            tracing::warn!(
+                transfers,
+                messages,
+                "an OpenCL stream was dropped before its device was done: what was in flight is quarantined"
+            );
+            // The driver may still use them.
+            self.queue.leak();
+            self.buffer.leak();
+            let _never_dropped = std::mem::ManuallyDrop::new(self.device.clone());
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! A pump while it runs.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::control::Control;
+use super::flight::{Flight, State};
+use super::idle::{Idle, LONG, SHORT};
+use super::measure::Measure;
+use super::pump::ReadBack;
+use super::queue::QueueSpace;
+use super::sink::LandedCallback;
+use super::{Landed, Pump, PumpError, PumpOptions, Report};
+use crate::device::{Completion, CopyError, DeviceError, Download, Stream, Transfer, Upload};
+use crate::region::Region;
+use crate::staging::{Consumer, DequeueError};
+
+/// How long a pump that ends waits for the device, and for reservations that are still being written.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+
+/// A pump while it runs: one thread, all of its state.
+pub(super) struct Engine {
+    consumer: Consumer,
+    stream: Box<dyn Stream>,
+    region: Region,
+    options: PumpOptions,
+    control: Arc<Control>,
+    on_landed: Option<LandedCallback>,
+    read_back: Option<ReadBack>,
+    message_size: usize,
+    batch_messages: usize,
+    space: QueueSpace,
+    /// What has a place in the device queue, oldest first. The device's tail stands before the first.
+    flights: VecDeque<Flight>,
+    /// Uploads in flight, of the stream's transfers in flight.
+    uploading: usize,
+    /// When the pump first saw the oldest message that it has not taken.
+    first_seen: Option<Instant>,
+    measure: Measure,
+    error: Option<PumpError>,
+}
+
+/// What came of trying to feed the device.
+enum Fed {
+    /// A batch was submitted.
+    Batch,
+    /// Nothing can go out before a completion.
+    DeviceBusy,
+    /// Messages are there, but a batch waits for more until then.
+    Until(Instant),
+    /// No message is there.
+    Nothing,
+    /// None will come any more.
+    Drained,
+}
+
+impl Engine {
+    pub(super) fn new(pump: Pump) -> Self {
+        let Pump { consumer, stream, region, options, control, on_landed, read_back } = pump;
+        let message_size = consumer.message_size();
+        let batch_messages = options.batch_messages(message_size, consumer.capacity());
+        let space = QueueSpace::new(stream.queue_bytes());
+        let flights = VecDeque::with_capacity(stream.in_flight_limit() + options.in_flight + 1);
+        Self {
+            consumer,
+            stream,
+            region,
+            options,
+            control,
+            on_landed,
+            read_back,
+            message_size,
+            batch_messages,
+            space,
+            flights,
+            uploading: 0,
+            first_seen: None,
+            measure: Measure::new(),
+            error: None,
+        }
+    }
+
+    pub(super) fn run(mut self) -> Report {
+        let started = Instant::now();
+        let mut idle = Idle::default();
+        while self.error.is_none() && !self.control.is_over() {
+            let mut active = self.collect();
+            active |= self.advance();
+            active |= self.shed();
+            let fed = self.feed();
+            if active || matches!(fed, Fed::Batch) {
+                idle.reset();
+                continue;
+            }
+            if matches!(fed, Fed::Drained) && self.flights.is_empty() {
+                break;
+            }
+            if !idle.pause() {
+                self.sleep(&fed);
+            }
+        }
+        self.end();
+        self.report(started.elapsed())
+    }
+
+    /// Handles what the device has finished. Says whether there was anything.
+    fn collect(&mut self) -> bool {
+        let mut any = false;
+        while let Some(completion) = self.stream.poll() {
+            self.complete(completion);
+            any = true;
+        }
+        any
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        let Completion { ticket, transfer, result } = completion;
+        let index = self.flights.iter().position(|flight| flight.has(ticket));
+        let Some(flight) = index.and_then(|index| self.flights.get_mut(index)) else {
+            debug_assert!(false, "a completion of transfer {ticket}, which is not in flight");
+            return;
+        };
+        if matches!(flight.state, State::Uploading(_)) {
+            self.uploading -= 1;
+        }
+        let failed = result.is_err();
+        if failed {
+            self.control.failed_copies.add_as_only_writer(1);
+            flight.failures += 1;
+        }
+        let give_up = failed && flight.failures > self.options.retries;
+        flight.state = match transfer {
+            Transfer::Upload(upload) if !failed => {
+                self.measure.ages(upload.batch().sampled_ages());
+                flight.failures = 0;
+                // Dropping the upload gives the slots back to the producers.
+                State::Landed
+            }
+            Transfer::Upload(upload) if !give_up => State::UploadAgain(Box::new(upload)),
+            Transfer::Download(download) if !failed => State::Fetched(download.into_landing()),
+            Transfer::Download(download) if !give_up => State::FetchAgain(download.into_landing()),
+            Transfer::Download(download) => {
+                if let Some(read_back) = &mut self.read_back {
+                    read_back.landings.push(download.into_landing());
+                }
+                State::GivenUp
+            }
+            Transfer::Upload(_) | Transfer::Quarantined { .. } => State::GivenUp,
+        };
+        if matches!(flight.state, State::GivenUp) {
+            self.control.dropped.add_as_only_writer(flight.messages as u64);
+            tracing::warn!(messages = flight.messages, "a batch was given up: {result:?}");
+        }
+        if let Err(CopyError::Lost { reason }) = result {
+            self.error.get_or_insert(DeviceError::Lost { reason }.into());
+        }
+    }
+
+    /// Tries failed copies again, starts to read back what has landed, and moves the device's tail over what has come
+    /// to its end. Says whether anything changed.
+    fn advance(&mut self) -> bool {
+        let mut changed = false;
+        for index in 0..self.flights.len() {
+            if self.error.is_some() || self.stream.in_flight() == self.stream.in_flight_limit() {
+                break;
+            }
+            changed |= self.restart(index);
+        }
+        while self.error.is_none() && self.end_oldest() {
+            changed = true;
+        }
+        changed
+    }
+
+    /// Starts the next transfer of a flight, if it needs one.
+    fn restart(&mut self, index: usize) -> bool {
+        let flight = &mut self.flights[index];
+        match std::mem::replace(&mut flight.state, State::GivenUp) {
+            State::UploadAgain(upload) => match self.stream.submit(*upload) {
+                Ok(ticket) => {
+                    flight.state = State::Uploading(ticket);
+                    self.uploading += 1;
+                }
+                Err(refused) => {
+                    self.control.dropped.add_as_only_writer(flight.messages as u64);
+                    self.error = Some(refused.error.into());
+                }
+            },
+            State::Landed => {
+                // The last one is kept for the oldest flight: the others wait for it in the memory that they hold.
+                let free = self.read_back.as_mut().map(|read_back| &mut read_back.landings);
+                let landing = free.filter(|free| index == 0 || free.len() > 1).and_then(Vec::pop);
+                let Some(landing) = landing else {
+                    flight.state = State::Landed;
+                    return false;
+                };
+                return self.fetch(index, landing);
+            }
+            State::FetchAgain(landing) => return self.fetch(index, landing),
+            other => {
+                flight.state = other;
+                return false;
+            }
+        }
+        true
+    }
+
+    fn fetch(&mut self, index: usize, landing: crate::device::Landing) -> bool {
+        let flight = &mut self.flights[index];
+        match self.stream.fetch(Download::new(flight.device_range.clone(), landing)) {
+            Ok(ticket) => flight.state = State::Fetching(ticket),
+            Err(refused) => {
+                flight.state = State::GivenUp;
+                self.control.dropped.add_as_only_writer(flight.messages as u64);
+                self.error = Some(refused.error.into());
+            }
+        }
+        true
+    }
+
+    /// Moves the device's tail over the oldest flight if it has come to its end.
+    fn end_oldest(&mut self) -> bool {
+        let Some(flight) = self.flights.front_mut() else { return false };
+        let delivered = match (&flight.state, &mut self.read_back) {
+            (State::GivenUp, _) => false,
+            (State::Landed, None) => true,
+            (State::Fetched(landing), Some(read_back)) => {
+                let bytes = flight.messages * self.message_size;
+                if let Err(error) = read_back.sink.receive(&landing.as_slice()[..bytes], self.message_size) {
+                    self.error = Some(PumpError::Sink(error));
+                    return false;
+                }
+                true
+            }
+            _ => return false,
+        };
+        if delivered {
+            if let Some(on_landed) = &mut self.on_landed {
+                on_landed(&Landed {
+                    device_range: flight.device_range.clone(),
+                    messages: flight.messages,
+                    message_size: self.message_size,
+                    first_position: flight.first_position,
+                });
+            }
+            self.control.delivered.add_as_only_writer(flight.messages as u64);
+        }
+        if let (Some(Flight { state: State::Fetched(landing), .. }), Some(read_back)) =
+            (self.flights.pop_front(), &mut self.read_back)
+        {
+            read_back.landings.push(landing);
+        }
+        true
+    }
+
+    /// Drops the oldest batch that is not yet submitted, if a source asked for room and there still is none.
+    fn shed(&mut self) -> bool {
+        if !self.control.shed.take() || !self.consumer.is_full() {
+            return false;
+        }
+        match self.consumer.take(self.batch_messages) {
+            Ok(batch) => {
+                self.control.dropped.add_as_only_writer(batch.messages() as u64);
+                self.first_seen = None;
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Submits the next batch if it is time.
+    fn feed(&mut self) -> Fed {
+        if self.uploading == self.options.in_flight
+            || self.stream.in_flight() == self.stream.in_flight_limit()
+        {
+            return Fed::DeviceBusy;
+        }
+        let ready = self.consumer.len();
+        if ready < self.batch_messages && !self.must_go(ready) {
+            return match (ready, self.consumer.is_closed()) {
+                (0, true) => self.look_for_the_end(),
+                (0, false) => Fed::Nothing,
+                _ => Fed::Until(self.deadline()),
+            };
+        }
+        let want = self.batch_messages * self.message_size;
+        let oldest = self.flights.front().map(|flight| &flight.device_range);
+        let room = self.space.room(want, oldest);
+        if room.len() < self.message_size {
+            return Fed::DeviceBusy;
+        }
+        match self.consumer.take_contiguous(room.len() / self.message_size) {
+            Ok(batch) => {
+                self.submit(batch, room.start);
+                Fed::Batch
+            }
+            Err(DequeueError::Closed) => Fed::Drained,
+            Err(DequeueError::TooManyBatches) => Fed::DeviceBusy,
+            // The oldest position is still being written.
+            Err(_) => Fed::Nothing,
+        }
+    }
+
+    /// Whether a batch goes out although it is not full.
+    fn must_go(&mut self, ready: usize) -> bool {
+        if ready == 0 {
+            self.first_seen = None;
+            return false;
+        }
+        let now = Instant::now();
+        let first_seen = *self.first_seen.get_or_insert(now);
+        now.duration_since(first_seen) >= self.options.batch_delay
+            || ready >= self.consumer.until_wrap()
+            || self.consumer.is_full()
+            || self.consumer.is_closed()
+    }
+
+    /// When the batch that is being gathered goes out whatever its size.
+    fn deadline(&self) -> Instant {
+        let now = Instant::now();
+        self.first_seen.and_then(|seen| seen.checked_add(self.options.batch_delay)).unwrap_or(now + LONG)
+    }
+
+    /// The ring is closed and nothing is claimed.
+    fn look_for_the_end(&mut self) -> Fed {
+        match self.consumer.is_ready() {
+            Err(DequeueError::Closed) => Fed::Drained,
+            _ => Fed::Nothing,
+        }
+    }
+
+    fn submit(&mut self, batch: crate::staging::Batch, to: usize) {
+        self.first_seen = None;
+        let (messages, first_position) = (batch.messages(), batch.first_position());
+        let upload = Upload::new(&self.region, batch, to);
+        let device_range = upload.device_range();
+        match self.stream.submit(upload) {
+            Ok(ticket) => {
+                self.measure.batch(messages);
+                self.space.hand_out(&device_range);
+                self.uploading += 1;
+                let state = State::Uploading(ticket);
+                self.flights.push_back(Flight { device_range, messages, first_position, failures: 0, state });
+            }
+            Err(refused) => {
+                self.control.dropped.add_as_only_writer(messages as u64);
+                self.error = Some(refused.error.into());
+            }
+        }
+    }
+
+    /// Sleeps until something may have happened.
+    fn sleep(&mut self, fed: &Fed) {
+        let left = match fed {
+            Fed::Until(deadline) => deadline.saturating_duration_since(Instant::now()),
+            Fed::DeviceBusy | Fed::Drained => LONG,
+            Fed::Batch | Fed::Nothing => SHORT,
+        };
+        if self.stream.in_flight() > 0 {
+            if let Some(completion) = self.stream.wait(left.min(SHORT)) {
+                self.complete(completion);
+            }
+        } else if matches!(fed, Fed::Nothing) {
+            // Woken by the producer of the next message. Errors show again at the next look.
+            let _ = self.consumer.wait_timeout(LONG);
+        } else {
+            std::thread::sleep(left.min(SHORT));
+        }
+    }
+
+    /// Ends: nothing more is accepted, what did not arrive is counted.
+    fn end(&mut self) {
+        self.consumer.close();
+        let until = Instant::now() + LAST_WAIT;
+        while self.error.is_none() && self.stream.in_flight() > 0 && !self.control.abort.is_raised() {
+            if Instant::now() >= until {
+                break;
+            }
+            if let Some(completion) = self.stream.wait(SHORT) {
+                self.complete(completion);
+            }
+            self.advance();
+        }
+        for flight in &self.flights {
+            if !matches!(flight.state, State::GivenUp) {
+                self.control.dropped.add_as_only_writer(flight.messages as u64);
+            }
+        }
+        self.empty_ring(until);
+        if let Some(read_back) = &mut self.read_back
+            && let Err(error) = read_back.sink.finish()
+        {
+            self.error.get_or_insert(PumpError::Sink(error));
+        }
+    }
+
+    /// Drops what is left in the ring, reservations that are just being committed included.
+    fn empty_ring(&mut self, until: Instant) {
+        loop {
+            self.control.dropped.add_as_only_writer(self.consumer.clear());
+            match self.consumer.is_ready() {
+                Err(_) => return,
+                _ if Instant::now() >= until => return,
+                _ => std::thread::yield_now(),
+            }
+        }
+    }
+
+    fn report(self, elapsed: Duration) -> Report {
+        // What is still in flight comes back or is quarantined now.
+        drop((self.flights, self.stream));
+        let progress = self.control.progress(&self.consumer);
+        let (batch_messages_p50, batch_messages_max) = self.measure.batch_messages();
+        Report {
+            accepted: progress.accepted,
+            delivered: progress.delivered,
+            dropped: progress.dropped,
+            rejected: progress.rejected,
+            skipped: progress.skipped,
+            quarantined: self.consumer.statistics().quarantined,
+            bytes: progress.delivered * self.message_size as u64,
+            elapsed,
+            batches: self.measure.batch_count(),
+            batch_messages_p50,
+            batch_messages_max,
+            failed_copies: self.control.failed_copies.value(),
+            latency: self.measure.latency(),
+            error: self.error,
+        }
+    }
+}

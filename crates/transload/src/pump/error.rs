@@ -1,0 +1,29 @@
+//! Why a pump ended early, or could not start.
+
+use std::io;
+
+use crate::device::DeviceError;
+
+/// Why a pump ended early, or could not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PumpError {
+    /// The device refused, or is lost.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// What came back from the device could not be handed on.
+    #[error("the messages that came back from the device could not be written: {0}")]
+    Sink(#[source] io::Error),
+    /// A setting that no pump can have.
+    #[error("a pump with {what} of 0 can do nothing: use at least 1")]
+    ZeroOption {
+        /// Which setting.
+        what: &'static str,
+    },
+    /// The operating system refused a thread.
+    #[error("the pump's thread could not be started: {0}")]
+    Thread(#[source] io::Error),
+    /// The pump's thread panicked: a fault in a sink, in a callback, or in the pump.
+    #[error("the pump's thread panicked: {0}")]
+    Panicked(String),
+}

@@ -1,0 +1,41 @@
+//! One batch between the ring and the end of its stay in the device queue.
+
+use std::ops::Range;
+
+use crate::device::{Landing, Ticket, Upload};
+
+/// One batch that has been given a place in the device queue. Flights end in the order in which they began.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) device_range: Range<usize>,
+    pub(super) messages: usize,
+    pub(super) first_position: u64,
+    /// How often its copy, in the direction at hand, has failed.
+    pub(super) failures: u32,
+    pub(super) state: State,
+}
+
+/// Where a flight is.
+#[derive(Debug)]
+pub(super) enum State {
+    /// On its way to the device.
+    Uploading(Ticket),
+    /// The copy failed and is to be tried again.
+    UploadAgain(Box<Upload>),
+    /// On the device.
+    Landed,
+    /// On its way back.
+    Fetching(Ticket),
+    /// The copy back failed and is to be tried again, into the same memory.
+    FetchAgain(Landing),
+    /// Back.
+    Fetched(Landing),
+    /// Its messages will not arrive; they are counted.
+    GivenUp,
+}
+
+impl Flight {
+    pub(super) fn has(&self, ticket: Ticket) -> bool {
+        matches!(self.state, State::Uploading(own) | State::Fetching(own) if own == ticket)
+    }
+}

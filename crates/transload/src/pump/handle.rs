@@ -1,0 +1,96 @@
+//! A pump that runs on a thread of its own.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::control::{Control, Progress};
+use super::{Pump, PumpError, Report};
+use crate::staging::StagingRing;
+
+/// A pump that runs on a thread of its own. Dropping the handle lets it run on.
+#[derive(Debug)]
+pub struct PumpHandle {
+    stopper: PumpStopper,
+    thread: JoinHandle<Report>,
+}
+
+/// Stops a running pump, and says how far it is, from any thread.
+#[derive(Clone, Debug)]
+pub struct PumpStopper {
+    ring: Arc<StagingRing>,
+    control: Arc<Control>,
+}
+
+impl PumpStopper {
+    /// Closes the ring, and gives what it has accepted so long to reach the device. What has not been submitted by
+    /// then is dropped and counted.
+    pub fn stop(&self, drain_timeout: Duration) {
+        if let Some(until) = Instant::now().checked_add(drain_timeout) {
+            self.control.drain_until(until);
+        }
+        self.ring.close();
+    }
+
+    /// Closes the ring and ends the pump at once: what is not yet on the device is dropped and counted.
+    pub fn abort(&self) {
+        self.control.abort.raise();
+        self.ring.close();
+    }
+
+    /// How far the pump is, read while it runs: the numbers may be some messages apart from each other.
+    pub fn progress(&self) -> Progress {
+        self.control.progress(&self.ring)
+    }
+}
+
+impl PumpHandle {
+    pub(super) fn start(pump: Pump) -> Result<Self, PumpError> {
+        let stopper = PumpStopper { ring: pump.consumer.shared(), control: pump.control() };
+        let thread = thread::Builder::new()
+            .name("transload-pump".to_owned())
+            .spawn(move || pump.run())
+            .map_err(PumpError::Thread)?;
+        Ok(Self { stopper, thread })
+    }
+
+    /// What stops the pump: to be cloned for other threads.
+    pub fn stopper(&self) -> &PumpStopper {
+        &self.stopper
+    }
+
+    /// Whether the pump has ended.
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits until the pump has ended: until all producers are gone or the ring is closed, and it is drained.
+    pub fn join(self) -> Report {
+        let Self { stopper, thread } = self;
+        thread.join().unwrap_or_else(|panic| {
+            let progress = stopper.progress();
+            Report {
+                accepted: progress.accepted,
+                delivered: progress.delivered,
+                dropped: progress.accepted - progress.delivered,
+                rejected: progress.rejected,
+                skipped: progress.skipped,
+                error: Some(PumpError::Panicked(words(&*panic))),
+                ..Report::default()
+            }
+        })
+    }
+
+    /// [Stops](PumpStopper::stop) the pump and waits for it.
+    pub fn stop(self, drain_timeout: Duration) -> Report {
+        self.stopper.stop(drain_timeout);
+        self.join()
+    }
+}
+
+/// What a panic said.
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no message").to_owned()
+}

@@ -1,0 +1,36 @@
+//! What a pump does when it has nothing to do: spin, yield, sleep.
+
+use std::time::Duration;
+
+/// Rounds of each kind, in turn.
+const SPINS: u32 = 64;
+const YIELDS: u32 = 32;
+
+/// No sleep on the device is longer while messages may come, as nothing wakes it for them.
+pub(super) const SHORT: Duration = Duration::from_micros(200);
+/// No sleep is longer, so that a request to stop is seen.
+pub(super) const LONG: Duration = Duration::from_millis(50);
+
+/// Counts the rounds in which nothing happened.
+#[derive(Debug, Default)]
+pub(super) struct Idle {
+    rounds: u32,
+}
+
+impl Idle {
+    /// Something happened.
+    pub(super) fn reset(&mut self) {
+        self.rounds = 0;
+    }
+
+    /// Passes the time for a moment and says so, or says that it is time to sleep.
+    pub(super) fn pause(&mut self) -> bool {
+        self.rounds = self.rounds.saturating_add(1);
+        match self.rounds {
+            0..=SPINS => std::hint::spin_loop(),
+            rounds if rounds <= SPINS + YIELDS => std::thread::yield_now(),
+            _ => return false,
+        }
+        true
+    }
+}

@@ -1,0 +1,131 @@
+//! Where messages come in, and what happens when there is no room.
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::control::Control;
+use super::pump::Pump;
+use crate::staging::{EnqueueError, Producer};
+
+/// How long an intake waits for room before it asks the pump again to shed.
+const ASK_AGAIN: Duration = Duration::from_millis(10);
+
+/// What happens to a message when the ring is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnFull {
+    /// The source waits.
+    #[default]
+    Block,
+    /// The message is refused and counted, and was never accepted.
+    Reject,
+    /// The message is accepted, dropped at once and counted.
+    DropNew,
+    /// The pump drops the oldest batch that it has not yet submitted, and counts it.
+    DropOldest,
+}
+
+impl FromStr for OnFull {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "block" => Ok(Self::Block),
+            "reject" => Ok(Self::Reject),
+            "drop-new" => Ok(Self::DropNew),
+            "drop-oldest" => Ok(Self::DropOldest),
+            _ => Err(format!("`{text}` is no policy: use block, reject, drop-new or drop-oldest")),
+        }
+    }
+}
+
+/// What became of a message that was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is on its way.
+    Accepted,
+    /// It was refused.
+    Rejected,
+    /// It was accepted and dropped.
+    Dropped,
+}
+
+/// Where messages come in: a [`Producer`] with a policy. Clone it for each thread.
+///
+/// A producer of the same ring may be used beside it; its messages are counted as well, its refusals are not.
+#[derive(Clone, Debug)]
+pub struct Intake {
+    producer: Producer,
+    on_full: OnFull,
+    control: Arc<Control>,
+}
+
+impl Intake {
+    /// The intake of a pump's ring.
+    pub fn new(producer: Producer, on_full: OnFull, pump: &Pump) -> Self {
+        Self { producer, on_full, control: pump.control() }
+    }
+
+    /// Offers a message, which is copied in.
+    ///
+    /// # Errors
+    ///
+    /// [`EnqueueError::Closed`] or [`EnqueueError::WrongSize`]; never `Full`.
+    pub fn offer(&self, message: &[u8]) -> Result<Outcome, EnqueueError> {
+        let expected = self.producer.message_size();
+        if message.len() != expected {
+            return Err(EnqueueError::WrongSize { expected, actual: message.len() });
+        }
+        self.offer_with(|slot| slot.copy_from_slice(message))
+    }
+
+    /// Offers a message that `fill` writes in place. It is not called if the message is not accepted into the ring.
+    /// The slot holds an earlier message until it is overwritten.
+    ///
+    /// # Errors
+    ///
+    /// [`EnqueueError::Closed`]; never `Full`.
+    pub fn offer_with(&self, fill: impl FnOnce(&mut [u8])) -> Result<Outcome, EnqueueError> {
+        let mut slot = match self.producer.try_reserve_batch(1) {
+            Ok(slot) => slot,
+            Err(EnqueueError::Full) => match self.on_full {
+                OnFull::Reject => {
+                    self.control.rejected.add(1);
+                    return Ok(Outcome::Rejected);
+                }
+                OnFull::DropNew => {
+                    self.control.dropped_new.add(1);
+                    return Ok(Outcome::Dropped);
+                }
+                OnFull::Block | OnFull::DropOldest => self.wait_for_slot()?,
+            },
+            Err(error) => return Err(error),
+        };
+        fill(slot.as_mut_slices().0);
+        slot.commit();
+        Ok(Outcome::Accepted)
+    }
+
+    #[cold]
+    fn wait_for_slot(&self) -> Result<crate::staging::BatchReservation<'_>, EnqueueError> {
+        loop {
+            if self.on_full == OnFull::DropOldest {
+                self.control.shed.raise();
+            }
+            match self.producer.reserve_batch_timeout(1, ASK_AGAIN) {
+                Err(EnqueueError::Full) => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Bytes in a message.
+    pub fn message_size(&self) -> usize {
+        self.producer.message_size()
+    }
+
+    /// Whether the ring is closed: nothing more is accepted.
+    pub fn is_closed(&self) -> bool {
+        self.producer.is_closed()
+    }
+}

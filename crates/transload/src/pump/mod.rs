@@ -1,0 +1,73 @@
+//! The pump: from a staging ring into a device, several batches in flight, everything counted.
+//!
+//! ```text
+//!  sources -> Intake -> [ staging ring ] -> Pump -> submit -> [ queue in device memory ] -> on_landed / Sink
+//!              policy                         |  <- completion: slots go back to the producers
+//! ```
+//!
+//! A [`Pump`] takes a [`Consumer`](crate::staging::Consumer) and a [`Stream`](crate::device::Stream). It runs on the
+//! caller's thread or on its own, until the ring is closed and drained or it is told to stop.
+//!
+//! # When a batch goes out
+//!
+//! When `batch_bytes` are there, when `batch_delay` has passed since the pump first saw its oldest message, when the
+//! ring is full or closed, or when it has reached the wrap: so each batch is one piece, and one transfer.
+//!
+//! # What happens when the ring is full
+//!
+//! That is decided where messages come in, by the [`OnFull`] of the [`Intake`]. Nothing that was accepted is lost
+//! without being counted: at rest, `accepted == delivered + dropped`.
+//!
+//! # Failures
+//!
+//! A copy that fails is tried again in its own place in the device queue, and holds back those behind it. When it is
+//! given up, its messages count as dropped and the pump goes on. A lost device, or a sink that fails, ends the pump:
+//! what was in flight and what is in the ring then count as dropped, and the report holds the error.
+//!
+//! # Example
+//!
+//! ```
+//! use transload::device::{Device, Driver, host};
+//! use transload::pump::{Intake, OnFull, Outcome, Pump, PumpOptions};
+//! use transload::staging::PinnedStagingBuffer;
+//!
+//! let device = host::Host.open(0)?;
+//! let (producer, consumer) = PinnedStagingBuffer::new(1024, 64)?.split();
+//! let pump = Pump::open(&*device, consumer, PumpOptions::default())?;
+//! let intake = Intake::new(producer, OnFull::Block, &pump);
+//! let running = pump.spawn()?;
+//!
+//! for _ in 0..10_000 {
+//!     assert_eq!(intake.offer(&[7; 64])?, Outcome::Accepted);
+//! }
+//! drop(intake); // the last producer: the ring closes, the pump drains it and ends
+//! let report = running.join();
+//! assert!(report.error.is_none());
+//! assert_eq!((report.accepted, report.delivered, report.dropped), (10_000, 10_000, 0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod control;
+mod engine;
+mod error;
+mod flight;
+mod handle;
+mod idle;
+mod intake;
+mod measure;
+mod options;
+#[expect(clippy::module_inception, reason = "the folder is the part, this file its main noun")]
+mod pump;
+mod queue;
+mod report;
+mod sink;
+
+pub use control::Progress;
+pub use error::PumpError;
+pub use handle::{PumpHandle, PumpStopper};
+pub use intake::{Intake, OnFull, Outcome};
+pub use measure::Latency;
+pub use options::PumpOptions;
+pub use pump::Pump;
+pub use report::Report;
+pub use sink::{Landed, Sink};

@@ -1,0 +1,151 @@
+//! A pump before it runs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::control::Control;
+use super::engine::Engine;
+use super::handle::PumpHandle;
+use super::queue::QueueSpace;
+use super::sink::LandedCallback;
+use super::{Landed, PumpError, PumpOptions, Report, Sink};
+use crate::device::{Device, DeviceError, Landing, Stream, StreamOptions};
+use crate::region::{Access, Region};
+use crate::staging::{Consumer, StagingRing};
+
+/// Moves what a ring accepts into a device. See the [module's page](super).
+pub struct Pump {
+    pub(super) consumer: Consumer,
+    pub(super) stream: Box<dyn Stream>,
+    pub(super) region: Region,
+    pub(super) options: PumpOptions,
+    pub(super) control: Arc<Control>,
+    pub(super) on_landed: Option<LandedCallback>,
+    pub(super) read_back: Option<ReadBack>,
+}
+
+/// Brings back what has landed.
+pub(super) struct ReadBack {
+    pub(super) sink: Box<dyn Sink>,
+    /// Memory for downloads that is not in use.
+    pub(super) landings: Vec<Landing>,
+}
+
+impl Pump {
+    /// A pump into a device: registers the ring's memory and opens a stream, whose queue has room for twice the batches
+    /// in flight.
+    ///
+    /// # Errors
+    ///
+    /// [`PumpError::ZeroOption`], or [`PumpError::Device`] if the device refuses.
+    pub fn open(device: &dyn Device, consumer: Consumer, options: PumpOptions) -> Result<Self, PumpError> {
+        let batch_bytes =
+            options.batch_messages(consumer.message_size(), consumer.capacity()) * consumer.message_size();
+        let batches = options.in_flight.saturating_mul(2);
+        let queue_bytes = QueueSpace::bytes_for(batches, batch_bytes).ok_or(DeviceError::QueueTooLarge {
+            wanted: u64::MAX,
+            available: device.info().max_allocation_bytes,
+        })?;
+        let region = device.register(consumer.slab(), Access::READ).map_err(DeviceError::from)?;
+        // Both directions share the stream.
+        let stream = device.open_stream(&StreamOptions { queue_bytes, in_flight: batches })?;
+        Self::with_stream(consumer, region, stream, options)
+    }
+
+    /// A pump into a stream that is open already, with the ring's memory registered with its device.
+    ///
+    /// # Errors
+    ///
+    /// [`PumpError::ZeroOption`]; [`PumpError::Device`] if the region is of other memory, or the stream's queue has no
+    /// room for one message.
+    pub fn with_stream(
+        consumer: Consumer,
+        region: Region,
+        stream: Box<dyn Stream>,
+        options: PumpOptions,
+    ) -> Result<Self, PumpError> {
+        if options.in_flight == 0 {
+            return Err(PumpError::ZeroOption { what: "in_flight" });
+        }
+        if options.batch_bytes == 0 {
+            return Err(PumpError::ZeroOption { what: "batch_bytes" });
+        }
+        if !region.slab().same_memory(consumer.slab()) {
+            return Err(DeviceError::NotRegistered { purpose: "reading" }.into());
+        }
+        let (len_bytes, available) = (consumer.message_size(), stream.queue_bytes());
+        if len_bytes > available {
+            return Err(DeviceError::OutOfQueue { offset: 0, len_bytes, available }.into());
+        }
+        let control = Arc::new(Control::default());
+        Ok(Self { consumer, stream, region, options, control, on_landed: None, read_back: None })
+    }
+
+    /// Calls back for each batch that has landed, in order, on the pump's thread, before its place in the device queue
+    /// is used again.
+    #[must_use]
+    pub fn on_landed(mut self, callback: impl FnMut(&Landed) + Send + 'static) -> Self {
+        self.on_landed = Some(Box::new(callback));
+        self
+    }
+
+    /// Reads everything back from the device into a sink, in order. A message then counts as delivered when the sink
+    /// has taken it.
+    ///
+    /// # Errors
+    ///
+    /// [`PumpError::Device`] if there is no memory to read back into.
+    pub fn read_back(mut self, device: &dyn Device, sink: impl Sink + 'static) -> Result<Self, PumpError> {
+        let message_size = self.consumer.message_size();
+        let batch_bytes = self.options.batch_messages(message_size, self.consumer.capacity()) * message_size;
+        let landings = (0..self.options.in_flight)
+            .map(|_| Landing::new(device, batch_bytes))
+            .collect::<Result<_, _>>()?;
+        self.read_back = Some(ReadBack { sink: Box::new(sink), landings });
+        Ok(self)
+    }
+
+    /// The ring.
+    pub fn ring(&self) -> &StagingRing {
+        &self.consumer
+    }
+
+    /// The stream, for its native handles.
+    pub fn stream(&self) -> &dyn Stream {
+        &*self.stream
+    }
+
+    /// The ring's memory as registered with the device.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    pub(super) fn control(&self) -> Arc<Control> {
+        self.control.clone()
+    }
+
+    /// Runs on this thread until the ring is closed and drained.
+    pub fn run(self) -> Report {
+        Engine::new(self).run()
+    }
+
+    /// Runs on a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`PumpError::Thread`].
+    pub fn spawn(self) -> Result<PumpHandle, PumpError> {
+        PumpHandle::start(self)
+    }
+}
+
+impl fmt::Debug for Pump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pump")
+            .field("consumer", &self.consumer)
+            .field("stream", &self.stream)
+            .field("options", &self.options)
+            .field("reads_back", &self.read_back.is_some())
+            .finish_non_exhaustive()
+    }
+}
