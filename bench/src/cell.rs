@@ -9,6 +9,7 @@ use crate::adapter::Role;
 use crate::comparison::Comparison;
 use crate::contender::{Contender, contenders};
 use crate::drive::Call;
+use crate::latency;
 use crate::settings::Settings;
 use crate::verify::Findings;
 
@@ -66,6 +67,9 @@ pub struct Column {
 pub struct CellReport {
     /// What was measured.
     pub cell: Cell,
+    /// Nanoseconds for a cache line from core to core and back, round by round. A virtual machine's cores may be moved
+    /// nearer together or farther apart at any time, and all figures change with that.
+    pub distance_ns: Vec<f64>,
     /// The contenders, in a fixed order.
     pub columns: Vec<Column>,
     /// Ours against the best rival.
@@ -85,7 +89,9 @@ pub fn measure<const N: usize>(settings: &Settings, cell: Cell) -> Result<CellRe
         let Contender { name, role, .. } = *contender;
         columns.push(Column { name, role, rates: Vec::new(), torn: 0, unbalanced: 0, verified });
     }
+    let mut distance_ns = Vec::new();
     for round in 0..settings.rounds {
+        distance_ns.push(latency::distance(settings.cores));
         for index in Settings::order(contenders.len(), round) {
             let timing = (contenders[index].time)(settings.timed(cell.capacity), &cell);
             let column = &mut columns[index];
@@ -100,5 +106,5 @@ pub fn measure<const N: usize>(settings: &Settings, cell: Cell) -> Result<CellRe
         }
     }
     let comparison = Comparison::of(&columns);
-    Ok(CellReport { cell, columns, comparison })
+    Ok(CellReport { cell, distance_ns, columns, comparison })
 }

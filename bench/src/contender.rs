@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use crate::adapter::{Adapter, Role};
 use crate::adapters::{
-    Crossbeam, EarlyClaim, FlumeDrain, FlumeEach, KanalDrain, KanalEach, SyncChannel, Thingbuf,
+    Crossbeam, EarlyClaim, FlumeDrain, FlumeEach, KanalDrain, KanalEach, Staging, SyncChannel, Thingbuf,
 };
 use crate::cell::Cell;
 use crate::check::Ends;
@@ -69,6 +69,7 @@ pub fn contenders<const N: usize>() -> Vec<Contender> {
         Contender::of::<FlumeDrain, N>(),
         Contender::of::<SyncChannel, N>(),
         Contender::of::<EarlyClaim, N>(),
+        Contender::of::<Staging, N>(),
     ]
 }
 

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use serde::Serialize;
 
 use crate::adapter::{InPlace, Role};
-use crate::adapters::Thingbuf;
+use crate::adapters::{Staging, Thingbuf};
 use crate::bare;
 use crate::cell::Cell;
 use crate::check::Lines;
@@ -59,7 +59,7 @@ impl Queue {
 
 /// The queues with slots that can be written and read in place.
 fn queues() -> Vec<Queue> {
-    vec![Queue::of::<Thingbuf>()]
+    vec![Queue::of::<Staging>(), Queue::of::<Thingbuf>()]
 }
 
 fn verify<A: InPlace<LARGEST>>(settings: &Settings, cell: &Cell) -> Findings {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::adapter::{Adapter, Receiver, Role, Sender};
-use crate::adapters::{Crossbeam, FlumeEach, KanalEach, SyncChannel, Thingbuf};
+use crate::adapters::{Crossbeam, FlumeEach, KanalEach, Staging, SyncChannel, Thingbuf};
 use crate::message::{stamp_ends, tag};
 use crate::padded::Padded;
 use crate::pin::{Cores, pin_to};
@@ -22,7 +22,8 @@ use crate::statistics::{Spread, percentile};
 pub const MESSAGE_BYTES: usize = 64;
 /// Few enough slots to stay in the first-level cache.
 const CAPACITY: usize = 64;
-const WARM_UP: u64 = 10_000;
+/// Operations before the clock starts, as a part of those on the clock.
+const WARM_UP_SHARE: u64 = 5;
 /// Operations of one run for each millisecond of a timed run elsewhere.
 const SAMPLES_PER_MS: u64 = 500;
 
@@ -69,6 +70,7 @@ fn probes() -> Vec<Probe> {
         Probe::of::<KanalEach>(),
         Probe::of::<FlumeEach>(),
         Probe::of::<SyncChannel>(),
+        Probe::of::<Staging>(),
     ]
 }
 
@@ -116,7 +118,7 @@ fn elapsed_ns(elapsed: Duration) -> u64 {
 /// Times `count` operations together, then `count` more one by one.
 #[inline]
 fn sample(count: u64, mut operation: impl FnMut(u64)) -> Samples {
-    for sequence in 0..WARM_UP {
+    for sequence in 0..count / WARM_UP_SHARE {
         operation(sequence);
     }
     let start = Instant::now();
@@ -163,6 +165,20 @@ fn contended_swaps(cores: Cores, count: u64) -> Samples {
         }
     }
     beside(cores, add_one, |word| sample(count, |_| add_one(word)))
+}
+
+/// How far apart the two cores are now: nanoseconds for a cache line to the consumer's core and back.
+///
+/// # Panics
+///
+/// When a thread does, which this does not let happen.
+pub fn distance(cores: Cores) -> f64 {
+    const TRIPS: u64 = 2000;
+    let run = thread::spawn(move || {
+        pin_to(cores.producer(0));
+        ping_pong(cores, TRIPS)
+    });
+    run.join().expect("the measuring thread panicked").mean
 }
 
 /// A word made odd here and even again by the other core: how far apart the two cores are.

@@ -1,7 +1,7 @@
 //! Every queue passes the verifying mode, by single calls and by batches, with one and with three producers.
 
 use transload_bench::adapter::{Adapter, Receiver, Role, Sender};
-use transload_bench::adapters::{Crossbeam, FlumeEach, KanalEach, SyncChannel, Thingbuf};
+use transload_bench::adapters::{Crossbeam, FlumeEach, KanalEach, Staging, SyncChannel, Thingbuf};
 use transload_bench::cell::Cell;
 use transload_bench::contender::contenders;
 use transload_bench::drive::Call;
@@ -62,6 +62,7 @@ fn every_queue_holds_as_many_messages() {
         room::<KanalEach>(),
         room::<FlumeEach>(),
         room::<SyncChannel>(),
+        room::<Staging>(),
     ];
-    assert_eq!(rooms, [64; 5]);
+    assert_eq!(rooms, [64; 6]);
 }

@@ -39,14 +39,17 @@ impl Display for Document {
 fn section(f: &mut Formatter<'_>, section: &Section) -> fmt::Result {
     let Some(first) = section.cells.first() else { return Ok(()) };
     writeln!(f, "Million messages a second: median (lowest - highest round).\n")?;
-    write!(f, "| message | producers |")?;
+    write!(f, "| message | producers | core to core, ns |")?;
     for column in &first.columns {
         write!(f, " {} |", column.name)?;
     }
     writeln!(f, " ours / best rival | by round |")?;
-    rule(f, 2 + first.columns.len() + 2)?;
+    rule(f, 3 + first.columns.len() + 2)?;
     for report in &section.cells {
-        write!(f, "| {} B | {} |", report.cell.message_bytes, report.cell.producers)?;
+        write!(f, "| {} B | {} | ", report.cell.message_bytes, report.cell.producers)?;
+        if let Some(Spread { median, min, max }) = Spread::of(&report.distance_ns) {
+            write!(f, "{median:.0} ({min:.0} - {max:.0}) |")?;
+        }
         for column in &report.columns {
             write!(f, " {} |", rate(Spread::of(&column.rates)))?;
         }
