@@ -5,12 +5,12 @@ mod failure;
 mod output;
 mod pump;
 mod units;
+mod usage;
 
 use std::io;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
 
 /// Moves messages from many producers into device memory, through page-locked, registered buffers.
 ///
@@ -19,7 +19,7 @@ use tracing_subscriber::EnvFilter;
 /// Exit codes: 0 everything was delivered; 1 failure; 2 wrong usage; 3 finished, but something was dropped or
 /// refused; 4 the device or feature that was asked for is not there.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 110)]
+#[command(name = "transload", version, max_term_width = 110, after_help = usage::LOG_HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -37,11 +37,18 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let log = EnvFilter::try_from_env("TRANSLOAD_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(log).with_writer(io::stderr).without_time().init();
-
-    let matches = Cli::command().get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let parsed = Cli::command()
+        .try_get_matches()
+        .and_then(|matches| Cli::from_arg_matches(&matches).map(|cli| (matches, cli)));
+    let (matches, cli) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return usage::tell(&error),
+    };
+    let filter = match usage::log_filter() {
+        Ok(filter) => filter,
+        Err(code) => return code,
+    };
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).without_time().init();
     match cli.command {
         Command::Pump(args) => pump::main(&args, matches.subcommand().map(|(_, pump)| pump)),
         Command::Doctor(args) => match doctor::run(&args, &mut io::stdout().lock()) {

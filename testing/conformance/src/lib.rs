@@ -1,1 +1,24 @@
-//! One suite per trait of transload.
+//! Suites that every back end of transload must pass, and devices that break on purpose.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`device`] | the suite for [`Device`](transload::device::Device) and [`Stream`](transload::device::Stream), and [`device_suite!`], which makes tests of it |
+//! | [`host`], [`opencl`] | the back ends as subjects of the suite, each with a gate that holds its copies |
+//! | [`faulty`] | a wrapper around any device that fails where it is told to |
+//! | [`skip`], [`watchdog`] | tests that cannot run here, and tests that would never end |
+//!
+//! To add a back end: write its [`Subject`](device::Subject), and a file in `tests/` that says
+//! `transload_conformance::device_suite!(...)`.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "these are tests, kept in a library: they panic where a test fails"
+)]
+
+pub mod device;
+pub mod faulty;
+pub mod host;
+pub mod opencl;
+pub mod skip;
+pub mod watchdog;

@@ -1,23 +1,24 @@
 //! The options of `transload pump`.
 
-use std::convert::Infallible;
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
+use clap::builder::{BoolishValueParser, OsStringValueParser, TypedValueParser};
 use clap::{ArgMatches, Args, ValueEnum, parser::ValueSource};
 use transload::device::Selector;
 use transload::memory::Policy;
 use transload::pump::OnFull;
 
 use super::framing::Framing;
-use crate::units;
+use crate::{units, usage};
 
 /// The options of `transload pump`.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = usage::LOG_HELP)]
 pub(crate) struct PumpArgs {
     /// Where messages come from: `gen` (generated), `-` (standard input) or a file.
-    #[arg(long, env = "TRANSLOAD_FROM", default_value = "gen", value_name = "gen|-|FILE")]
+    #[arg(long, env = "TRANSLOAD_FROM", default_value = "gen", value_parser = from(), value_name = "gen|-|FILE")]
     pub(super) from: From,
     /// Where they go: auto, host, opencl[:N], vulkan[:N], cuda[:N] or metal[:N]. `auto` is the first GPU, else the host.
     #[arg(long, env = "TRANSLOAD_TO", default_value = "auto", value_name = "DEVICE")]
@@ -65,10 +66,10 @@ pub(crate) struct PumpArgs {
     #[arg(long, env = "TRANSLOAD_NUMA_NODE", value_name = "NODE")]
     pub(super) numa_node: Option<u32>,
     /// Write what arrived on the device, framing undone, to a file or `-` (the report then goes to the standard error).
-    #[arg(long, env = "TRANSLOAD_READ_BACK", value_name = "FILE|-")]
+    #[arg(long, env = "TRANSLOAD_READ_BACK", value_parser = from(), value_name = "FILE|-")]
     pub(super) read_back: Option<From>,
     /// Read every message back from the device and check each byte. On if no option at all is given.
-    #[arg(long, env = "TRANSLOAD_VERIFY")]
+    #[arg(long, env = "TRANSLOAD_VERIFY", value_parser = BoolishValueParser::new())]
     pub(super) verify: bool,
     /// How long accepted messages may take to arrive once the intake is stopped; the rest is dropped and counted.
     #[arg(long, env = "TRANSLOAD_DRAIN_TIMEOUT", default_value = "10s", value_parser = units::duration, value_name = "TIME")]
@@ -77,10 +78,10 @@ pub(crate) struct PumpArgs {
     #[arg(long, env = "TRANSLOAD_STATS_INTERVAL", value_parser = units::duration, value_name = "TIME")]
     pub(super) stats_interval: Option<Duration>,
     /// Report as one JSON document.
-    #[arg(long, env = "TRANSLOAD_JSON")]
+    #[arg(long, env = "TRANSLOAD_JSON", value_parser = BoolishValueParser::new())]
     pub(super) json: bool,
     /// No progress, and no report in words.
-    #[arg(long, short, env = "TRANSLOAD_QUIET")]
+    #[arg(long, short, env = "TRANSLOAD_QUIET", value_parser = BoolishValueParser::new())]
     pub(super) quiet: bool,
 }
 
@@ -92,16 +93,19 @@ pub(super) enum From {
     File(PathBuf),
 }
 
-impl FromStr for From {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(match text {
-            "gen" => Self::Gen,
-            "-" => Self::Standard,
-            path => Self::File(path.into()),
-        })
+impl std::convert::From<OsString> for From {
+    /// The names of files need not be text.
+    fn from(word: OsString) -> Self {
+        match word.to_str() {
+            Some("gen") => Self::Gen,
+            Some("-") => Self::Standard,
+            _ => Self::File(word.into()),
+        }
     }
+}
+
+fn from() -> impl TypedValueParser<Value = From> {
+    OsStringValueParser::new().map(From::from)
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

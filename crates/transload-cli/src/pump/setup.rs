@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use rustix::fs::{FileType, Stat, fstat, stat};
 use transload::device::{self, Device};
 use transload::memory::{Policy, SlabBuilder};
 use transload::pump::{Intake, OnFull, Pump, PumpOptions};
@@ -152,19 +153,32 @@ fn check_options(args: &PumpArgs) -> Result<(), Failure> {
             "--framing cuts a file or the standard input: use it with --from - or --from FILE",
         ));
     }
-    if let (From::File(from), Some(From::File(to))) = (&args.from, &args.read_back)
-        && same_file(from, to)
-    {
+    if overwrites(args) {
         return Err(Failure::usage("--read-back would overwrite the file that --from reads: name another"));
     }
     Ok(())
 }
 
-fn same_file(one: &std::path::Path, other: &std::path::Path) -> bool {
-    match (one.canonicalize(), other.canonicalize()) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => false,
-    }
+/// Whether the input is a file that what is read back would go to, by whatever name: both may be links, or opened by
+/// the shell. Streams and devices are no files in this sense.
+fn overwrites(args: &PumpArgs) -> bool {
+    let file = |stat: rustix::io::Result<Stat>| {
+        let stat = stat.ok()?;
+        FileType::from_raw_mode(stat.st_mode).is_file().then_some((stat.st_dev, stat.st_ino))
+    };
+    let from = match &args.from {
+        From::Gen => None,
+        From::Standard => file(fstat(io::stdin())),
+        From::File(path) => file(stat(path)),
+    };
+    let to = match &args.read_back {
+        None => None,
+        Some(From::Standard) => file(fstat(io::stdout())),
+        // `gen` names a file here.
+        Some(From::Gen) => file(stat("gen")),
+        Some(From::File(path)) => file(stat(path)),
+    };
+    from.is_some() && from == to
 }
 
 fn checked(by: By) -> (Option<Check>, Option<Arc<Counts>>) {

@@ -84,7 +84,7 @@ impl Consumer {
             for piece in self.ring.pieces(run.first(), run.count()) {
                 let (now, later) = rest.split_at_mut(piece.len());
                 // SAFETY: the run is published and ours until it is finished (I1), so nobody writes it (I3); `now` is
-                // as long as the piece, and of the caller's memory, which is not the slab's.
+                // as long as the piece and the caller's alone: at most a reservation of other slots of this slab.
                 unsafe {
                     std::ptr::copy_nonoverlapping(self.ring.at(piece.start), now.as_mut_ptr(), now.len());
                 };
@@ -104,14 +104,14 @@ impl Consumer {
     /// # Errors
     ///
     /// [`DequeueError::Empty`] if none is there; [`DequeueError::Closed`] when none will come any more;
-    /// [`DequeueError::ZeroMax`]; [`DequeueError::TooManyBatches`].
+    /// [`DequeueError::ZeroMax`]; [`DequeueError::TooManyBatches`] if so many batches have been taken since the oldest
+    /// that is still held, dropped ones and calls of [`dequeue_batch`](Consumer::dequeue_batch) included.
     pub fn take(&mut self, max: usize) -> Result<Batch, DequeueError> {
         if max == 0 {
             return Err(DequeueError::ZeroMax);
         }
         self.pass_skipped();
-        let taken = self.ring.ring.take(&mut self.reader, max)?;
-        Ok(Batch::new(self.ring.clone(), taken))
+        self.take_here(max)
     }
 
     /// Takes at most `max` messages that lie in one piece: it ends at the wrap.
@@ -120,8 +120,18 @@ impl Consumer {
     ///
     /// As [`take`](Consumer::take).
     pub fn take_contiguous(&mut self, max: usize) -> Result<Batch, DequeueError> {
+        if max == 0 {
+            return Err(DequeueError::ZeroMax);
+        }
         self.pass_skipped();
-        self.take(max.min(self.until_wrap()))
+        // Not by `take`: it would step over what was given up meanwhile, and end as far behind the wrap.
+        self.take_here(max.min(self.until_wrap()))
+    }
+
+    /// Takes what is published from the reader's position on.
+    fn take_here(&mut self, max: usize) -> Result<Batch, DequeueError> {
+        let taken = self.ring.ring.take(&mut self.reader, max)?;
+        Ok(Batch::new(self.ring.clone(), taken))
     }
 
     /// How many slots there are from the next message to the wrap.
@@ -188,7 +198,11 @@ impl Consumer {
         loop {
             let now = Instant::now();
             if deadline.is_some_and(|deadline| deadline <= now) {
-                return self.is_ready();
+                let ready = self.is_ready()?;
+                if !ready {
+                    ring.note_stall(); // Short waits end before they sleep, and a stall has to show all the same.
+                }
+                return Ok(ready);
             }
             listener!(ring.messages => woken);
             let announced = Announced::new(&ring, &self.reader);

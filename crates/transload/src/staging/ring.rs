@@ -165,7 +165,7 @@ impl StagingRing {
         })
     }
 
-    /// Notes, before the consumer sleeps, whether it waits for a reservation rather than for a message.
+    /// Notes, before the consumer sleeps or gives up, whether it waits for a reservation rather than for a message.
     pub(super) fn note_stall(&self) {
         let position = self.ring.taken();
         if position >= self.ring.tail() {

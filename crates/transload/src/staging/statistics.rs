@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Slots that producers have claimed.
+    /// Slots that producers have claimed, or stepped over because they are quarantined.
     pub claimed: u64,
     /// Messages that the consumer has taken.
     pub delivered: u64,
@@ -19,7 +19,7 @@ pub struct Statistics {
     pub quarantined: usize,
     /// Wake-ups of a sleeping consumer or producer: each is about one system call.
     pub wake_ups: u64,
-    /// The reservation that the consumer waits for, if it has waited for one in its sleep.
+    /// The reservation that the consumer waits for, if one of its waits has found one; never for a consumer that polls.
     pub stalled: Option<Stall>,
 }
 

@@ -9,7 +9,7 @@ use opencl3::memory::{CL_MEM_READ_WRITE, create_buffer};
 use opencl3::types::{cl_command_queue, cl_context, cl_device_id, cl_mem, cl_mem_flags};
 
 use super::codes;
-use super::driver::index_of;
+use super::driver;
 use super::handle::{Buffer, Context, Handle, Queue};
 use super::info::DeviceId;
 use super::pinned::Allocation;
@@ -95,7 +95,14 @@ impl Shared {
 }
 
 impl OpenClDevice {
-    pub(super) fn open(device: DeviceId, index: usize) -> Result<Self, DeviceError> {
+    /// Opens a device by its number, with a context of its own. As [`Driver::open`](crate::device::Driver::open), with
+    /// the type kept.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Unavailable`], [`DeviceError::NoSuchDevice`], or what the driver says.
+    pub fn open(index: usize) -> Result<Self, DeviceError> {
+        let device = driver::device(index)?;
         let context = create_context(&[device.0], std::ptr::null(), None, std::ptr::null_mut());
         let context = context.map_err(|code| codes::failed("clCreateContext", code))?;
         // SAFETY: the call gave us a reference to it.
@@ -134,7 +141,7 @@ impl OpenClDevice {
             });
         }
         let device = DeviceId(device);
-        Ok(Self::new(device, context, index_of(device)))
+        Ok(Self::new(device, context, driver::index_of(device)))
     }
 
     /// Opens a stream over a command queue that is there already and, if `buffer` is given, over a buffer that is

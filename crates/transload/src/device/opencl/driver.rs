@@ -26,12 +26,15 @@ impl Driver for OpenCl {
     }
 
     fn open(&self, index: usize) -> Result<Box<dyn Device>, DeviceError> {
-        let devices = devices()?;
-        match devices.get(index) {
-            Some(device) => Ok(Box::new(OpenClDevice::open(*device, index)?)),
-            None => Err(DeviceError::NoSuchDevice { backend: Backend::OpenCl, index, count: devices.len() }),
-        }
+        Ok(Box::new(OpenClDevice::open(index)?))
     }
+}
+
+/// The device of a number.
+pub(super) fn device(index: usize) -> Result<DeviceId, DeviceError> {
+    let devices = devices()?;
+    let none = || DeviceError::NoSuchDevice { backend: Backend::OpenCl, index, count: devices.len() };
+    devices.get(index).copied().ok_or_else(none)
 }
 
 /// Which of the devices this is; for one that is none of them (a part of a device), how many there are.

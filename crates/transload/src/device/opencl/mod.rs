@@ -40,7 +40,7 @@
 //!
 //! # With your own context, queue and kernels
 //!
-//! [`OpenClDevice::from_raw`] takes your context. [`OpenClDevice::open_stream_on`] takes your in-order queue and, if
+//! [`OpenClDevice::from_raw`] takes your context, [`OpenClDevice::open`] makes one. [`OpenClDevice::open_stream_on`] takes your in-order queue and, if
 //! you like, your buffer. A stream that was opened as `dyn Stream` gives its native handles through
 //! [`as_any`](super::Stream::as_any) and [`OpenClStream`]:
 //!

@@ -1,0 +1,277 @@
+//! A device that fails where it is told to.
+//!
+//! [`Faulty`] wraps any device and does what it does, except for the calls that [`Faults`] names. Whatever is built
+//! on devices can be tested with it: a pump must lose nothing when a submit is refused or a copy fails, and must give
+//! up cleanly when the device is lost.
+//!
+//! ```
+//! use transload::device::{Device, DeviceError, StreamOptions, host::HostDevice};
+//! use transload_conformance::faulty::{Call, Faults, Faulty};
+//!
+//! let faults = Faults::new();
+//! faults.refuse(Call::OpenStream, 0);
+//! let device = Faulty::new(Box::new(HostDevice::new()), faults.clone());
+//! let options = StreamOptions { queue_bytes: 4096, in_flight: 2 };
+//! assert!(matches!(device.open_stream(&options), Err(DeviceError::Driver { .. })));
+//! assert!(device.open_stream(&options).is_ok());
+//! assert_eq!(faults.count(Call::OpenStream), 2);
+//! ```
+
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use transload::device::{
+    Completion, CopyError, Device, DeviceError, DeviceInfo, Download, Refused, Stream, StreamOptions, Ticket,
+    Upload,
+};
+use transload::memory::Slab;
+use transload::region::{Access, Region, RegisterError, Registrar};
+
+/// The calls that can be refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Call {
+    /// [`Registrar::register`].
+    Register,
+    /// [`Device::allocate_slab`].
+    AllocateSlab,
+    /// [`Device::open_stream`].
+    OpenStream,
+    /// [`Stream::submit`].
+    Submit,
+    /// [`Stream::fetch`].
+    Fetch,
+}
+
+impl Call {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Register => "register",
+            Self::AllocateSlab => "allocate_slab",
+            Self::OpenStream => "open_stream",
+            Self::Submit => "submit",
+            Self::Fetch => "fetch",
+        }
+    }
+}
+
+/// How a transfer is made to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Failed,
+    Lost,
+}
+
+/// What is to fail, and how often each call was made. A clone is another handle on the same; calls and completions are
+/// counted from 0, over the device and all its streams.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    calls: BTreeMap<Call, u64>,
+    refused: BTreeSet<(Call, u64)>,
+    completions: u64,
+    ends: BTreeMap<u64, End>,
+}
+
+impl Faults {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Refuses the `nth` call of a kind. The device is not asked.
+    pub fn refuse(&self, call: Call, nth: u64) {
+        self.lock().refused.insert((call, nth));
+    }
+
+    /// Makes the `nth` completion say that the copy failed. The transfer is handed back.
+    pub fn fail(&self, nth: u64) {
+        self.lock().ends.insert(nth, End::Failed);
+    }
+
+    /// Makes the next completion say that the copy failed.
+    pub fn fail_next(&self) {
+        let mut inner = self.lock();
+        let next = inner.completions;
+        inner.ends.insert(next, End::Failed);
+    }
+
+    /// Makes the `nth` completion say that the device is lost. The transfer is quarantined, and the stream refuses
+    /// every later one.
+    pub fn lose(&self, nth: u64) {
+        self.lock().ends.insert(nth, End::Lost);
+    }
+
+    /// How many calls of a kind were made, those refused included.
+    pub fn count(&self, call: Call) -> u64 {
+        self.lock().calls.get(&call).copied().unwrap_or(0)
+    }
+
+    /// How many completions were handed out.
+    pub fn completions(&self) -> u64 {
+        self.lock().completions
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a call, and says whether to refuse it.
+    fn refuses(&self, call: Call) -> bool {
+        let mut inner = self.lock();
+        let count = inner.calls.entry(call).or_default();
+        let nth = *count;
+        *count += 1;
+        inner.refused.contains(&(call, nth))
+    }
+
+    /// Counts a completion, and says how it is to end otherwise.
+    fn end(&self) -> Option<End> {
+        let mut inner = self.lock();
+        let nth = inner.completions;
+        inner.completions += 1;
+        inner.ends.get(&nth).copied()
+    }
+}
+
+/// A device that fails where [`Faults`] say so, and else is the device that it wraps.
+#[derive(Debug)]
+pub struct Faulty {
+    device: Box<dyn Device>,
+    faults: Faults,
+}
+
+impl Faulty {
+    /// Wraps a device.
+    pub fn new(device: Box<dyn Device>, faults: Faults) -> Self {
+        Self { device, faults }
+    }
+
+    fn injected(&self, call: Call) -> DeviceError {
+        injected(self.device.info(), call)
+    }
+}
+
+fn injected(info: &DeviceInfo, call: Call) -> DeviceError {
+    DeviceError::Driver { backend: info.backend, call: call.name(), code: "an injected fault".to_owned() }
+}
+
+impl Registrar for Faulty {
+    fn register(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError> {
+        if self.faults.refuses(Call::Register) {
+            return Err(RegisterError {
+                registrar: "the faulty device".to_owned(),
+                len_bytes: slab.len_bytes(),
+                reason: "an injected fault".to_owned(),
+            });
+        }
+        self.device.register(slab, access)
+    }
+}
+
+impl Device for Faulty {
+    fn info(&self) -> &DeviceInfo {
+        self.device.info()
+    }
+
+    fn allocate_slab(&self, buffer_count: usize, buffer_size: usize) -> Result<Slab, DeviceError> {
+        if self.faults.refuses(Call::AllocateSlab) {
+            return Err(self.injected(Call::AllocateSlab));
+        }
+        self.device.allocate_slab(buffer_count, buffer_size)
+    }
+
+    fn open_stream(&self, options: &StreamOptions) -> Result<Box<dyn Stream>, DeviceError> {
+        if self.faults.refuses(Call::OpenStream) {
+            return Err(self.injected(Call::OpenStream));
+        }
+        let stream = self.device.open_stream(options)?;
+        Ok(Box::new(FaultyStream::new(stream, self.info().clone(), self.faults.clone())))
+    }
+}
+
+/// A stream of a [`Faulty`] device.
+#[derive(Debug)]
+pub struct FaultyStream {
+    stream: Box<dyn Stream>,
+    info: DeviceInfo,
+    faults: Faults,
+    lost: bool,
+}
+
+impl FaultyStream {
+    /// Wraps a stream of the device of which `info` speaks.
+    pub fn new(stream: Box<dyn Stream>, info: DeviceInfo, faults: Faults) -> Self {
+        Self { stream, info, faults, lost: false }
+    }
+
+    fn refusal(&self, call: Call) -> Option<DeviceError> {
+        let refused = self.faults.refuses(call);
+        if self.lost {
+            return Some(DeviceError::Lost { reason: "an injected fault".to_owned() });
+        }
+        refused.then(|| injected(&self.info, call))
+    }
+
+    fn end(&mut self, mut completion: Completion) -> Completion {
+        let reason = "an injected fault".to_owned();
+        match self.faults.end() {
+            None => {}
+            Some(End::Failed) => completion.result = Err(CopyError::Failed { reason }),
+            Some(End::Lost) => {
+                self.lost = true;
+                completion.transfer = completion.transfer.quarantine();
+                completion.result = Err(CopyError::Lost { reason });
+            }
+        }
+        completion
+    }
+}
+
+impl Stream for FaultyStream {
+    fn queue_bytes(&self) -> usize {
+        self.stream.queue_bytes()
+    }
+
+    fn in_flight_limit(&self) -> usize {
+        self.stream.in_flight_limit()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.stream.in_flight()
+    }
+
+    fn submit(&mut self, upload: Upload) -> Result<Ticket, Refused<Upload>> {
+        match self.refusal(Call::Submit) {
+            Some(error) => Err(Refused { transfer: upload, error }),
+            None => self.stream.submit(upload),
+        }
+    }
+
+    fn fetch(&mut self, download: Download) -> Result<Ticket, Refused<Download>> {
+        match self.refusal(Call::Fetch) {
+            Some(error) => Err(Refused { transfer: download, error }),
+            None => self.stream.fetch(download),
+        }
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        let completion = self.stream.poll()?;
+        Some(self.end(completion))
+    }
+
+    fn wait(&mut self, timeout: Duration) -> Option<Completion> {
+        let completion = self.stream.wait(timeout)?;
+        Some(self.end(completion))
+    }
+
+    /// The wrapped stream's own type.
+    fn as_any(&self) -> &dyn Any {
+        self.stream.as_any()
+    }
+}

@@ -1,0 +1,50 @@
+//! The host as a subject of the suite.
+
+use transload::device::{Device, StreamOptions, host};
+
+use crate::device::{Gate, Gated, Subject};
+use crate::faulty::{Faults, Faulty};
+
+/// The host device. Its copies do not fail by themselves: failures are injected.
+pub fn subject() -> Subject {
+    Subject { name: "host", open, gated }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "other subjects may be absent")]
+fn open() -> Result<Box<dyn Device>, String> {
+    Ok(Box::new(host::HostDevice::new()))
+}
+
+fn gated(options: &StreamOptions) -> Result<Gated, String> {
+    let (gate, faults) = (host::Gate::new(), Faults::new());
+    let device = Faulty::new(Box::new(host::HostDevice::with_gate(gate.clone())), faults.clone());
+    let stream = device.open_stream(options).map_err(|error| error.to_string())?;
+    Ok(Gated { device: Box::new(device), stream, gate: Box::new(HostGate { gate, faults }) })
+}
+
+#[derive(Debug)]
+struct HostGate {
+    gate: host::Gate,
+    faults: Faults,
+}
+
+impl Gate for HostGate {
+    fn close(&mut self) {
+        self.gate.close();
+    }
+
+    fn open(&mut self) {
+        self.gate.open();
+    }
+
+    fn fail(&mut self) {
+        self.faults.fail_next();
+        self.gate.open();
+    }
+}
+
+impl Drop for HostGate {
+    fn drop(&mut self) {
+        self.gate.open();
+    }
+}

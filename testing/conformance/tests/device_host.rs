@@ -1,0 +1,20 @@
+//! The device suite on the host, and streams that it must find out.
+
+mod careless;
+
+use transload_conformance::device::Gated;
+use transload_conformance::device::ownership::reuse;
+use transload_conformance::host;
+
+transload_conformance::device_suite!(host::subject());
+
+/// The twin of [`no_slot_is_reused_before_its_copy`]: a stream that gives slots back when they are submitted.
+#[test]
+fn a_stream_that_gives_slots_back_too_early_is_found_out() {
+    for place in 0..8 {
+        let mut gated: Gated = careless::gated();
+        let findings = reuse(&mut gated, place);
+        assert!(findings.contains(&"a slot came back before its copy"), "{findings:?}");
+        assert!(findings.contains(&"what landed is not what was submitted"), "{findings:?}");
+    }
+}
