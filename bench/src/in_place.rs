@@ -39,6 +39,8 @@ pub struct InPlaceReport {
     pub ways: Vec<Way>,
     /// Our median over the ceiling's.
     pub ratio_of_medians: Option<f64>,
+    /// Our median over that without a ring with the waiting counted.
+    pub ratio_to_lockstep: Option<f64>,
     /// Ours over the ceiling of the same round.
     pub ratio_by_round: Option<Spread>,
 }
@@ -106,12 +108,13 @@ pub fn measure(settings: &Settings) -> Result<InPlaceReport> {
         }
     }
     let ours = ways.iter().find(|way| way.ours);
-    let ceiling = &ways[queues.len()];
-    let ratio_of_medians = ours.and_then(|ours| Some(median(&ours.rates)? / median(&ceiling.rates)?));
+    let (ceiling, lockstep) = (&ways[queues.len()], &ways[queues.len() + 1]);
+    let over = |other: &Way| Some(median(&ours?.rates)? / median(&other.rates)?);
+    let (ratio_of_medians, ratio_to_lockstep) = (over(ceiling), over(lockstep));
     let ratio_by_round = ours.and_then(|ours| {
         let ratios: Vec<f64> =
             ours.rates.iter().zip(&ceiling.rates).map(|(ours, bare)| ours / bare).collect();
         Spread::of(&ratios)
     });
-    Ok(InPlaceReport { cell, ways, ratio_of_medians, ratio_by_round })
+    Ok(InPlaceReport { cell, ways, ratio_of_medians, ratio_to_lockstep, ratio_by_round })
 }

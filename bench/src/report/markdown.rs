@@ -96,12 +96,15 @@ impl Document {
         for way in &self.in_place.ways {
             writeln!(f, "| {} | {} |", way.name, rate(Spread::of(&way.rates)))?;
         }
-        if let (Some(ratio), Some(by_round)) = (self.in_place.ratio_of_medians, self.in_place.ratio_by_round)
+        let report = &self.in_place;
+        if let (Some(busy), Some(lockstep), Some(by_round)) =
+            (report.ratio_of_medians, report.ratio_to_lockstep, report.ratio_by_round)
         {
             let Spread { median, min, max } = by_round;
             writeln!(
                 f,
-                "\nOurs / no ring (busy): {ratio:.2} of medians, {median:.2} ({min:.2} - {max:.2}) by round."
+                "\nOurs / no ring: {busy:.2} of medians to busy, {lockstep:.2} to lockstep; \
+                 {median:.2} ({min:.2} - {max:.2}) to busy by round."
             )?;
         }
         Ok(())
