@@ -318,7 +318,7 @@ fn a_batch_outlives_both_ends() {
     producer.try_enqueue_batch(b"aabb").unwrap();
     let batch = consumer.take(2).unwrap();
     drop((producer, consumer));
-    assert!(batch.is_closed());
+    assert!(batch.ring().is_closed());
     let moved = thread::spawn(move || batch.iter().map(<[u8]>::to_vec).collect::<Vec<_>>());
     assert_eq!(within_limit(|| moved.join().unwrap()), [b"aa", b"bb"]);
 }
@@ -338,7 +338,7 @@ fn batches_know_where_they_are() {
         assert_eq!(batch.pieces(), [3 * offset..3 * (offset + before_wrap), 0..3 * (6 - before_wrap)]);
         let (first, second) = batch.as_slices();
         assert_eq!([first, second].concat(), b"aaabbbcccdddeeefff");
-        assert_eq!(first.as_ptr(), batch.as_ptr().wrapping_add(3 * offset).cast_const());
+        assert_eq!(first.as_ptr(), batch.ring().as_ptr().wrapping_add(3 * offset).cast_const());
         assert_eq!(batch.iter().collect::<Vec<_>>(), [b"aaa", b"bbb", b"ccc", b"ddd", b"eee", b"fff"]);
         assert_eq!(batch.iter().size_hint(), (6, Some(6)));
         assert_eq!((&batch).into_iter().count(), 6);

@@ -125,7 +125,10 @@ impl fmt::Display for TakeError {
             Self::Empty => f.write_str("the ring is empty"),
             Self::Closed => f.write_str("the ring is closed and drained"),
             Self::TooManyBatches => {
-                write!(f, "{MAX_OPEN_BATCHES} batches are open, the most there can be: drop one first")
+                write!(
+                    f,
+                    "{MAX_OPEN_BATCHES} batches are open or wait behind one that is: drop the oldest first"
+                )
             }
         }
     }
@@ -296,6 +299,18 @@ impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
     /// Frees everything before `end` as far as open batches allow.
     #[inline]
     fn free_to(&self, reader: &mut Reader, end: u64) -> usize {
+        if reader.batch == 0 {
+            // There never was a batch, so nobody else has ever moved `head`.
+            let freed = end - self.head();
+            self.move_to(reader, end);
+            // SYNC: free. As in `free`.
+            self.consumer.head.store(end, order!(Free, Release));
+            return self.producers_to_wake(freed);
+        }
+        self.free_beside_batches(reader, end)
+    }
+
+    fn free_beside_batches(&self, reader: &mut Reader, end: u64) -> usize {
         if reader.batch != reader.oldest {
             reader.oldest = self.batches.oldest();
         }

@@ -48,7 +48,10 @@ impl Landing {
 
     /// Keeps the memory for ever: for back ends whose device may still write it.
     pub fn quarantine(self) {
+        let Self { region, tenancy } = self;
         // The registration too: it keeps what the device needs to reach the memory.
-        self.region.leak();
+        region.leak();
+        // And the right to hand the memory out: nobody else may be given it.
+        let _never_ends = std::mem::ManuallyDrop::new(tenancy);
     }
 }

@@ -56,7 +56,7 @@ impl Upload {
 
     /// Whether the region is of the batch's slab and may be read.
     pub fn is_registered(&self) -> bool {
-        self.region.slab().same_memory(self.batch.slab()) && self.region.access().reads()
+        self.region.slab().same_memory(self.batch.ring().slab()) && self.region.access().reads()
     }
 
     /// The address and length of each piece, for back ends. Valid while the upload exists.

@@ -1,7 +1,7 @@
 //! Messages that the consumer has taken and not copied.
 
 use std::fmt;
-use std::ops::{Deref, Range};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl BatchSize {
 /// Messages that follow each other in the ring, in place, read-only.
 ///
 /// Several can be alive at once, 64 at most, and be dropped in any order on any thread. Their slots go back to the
-/// producers in the order of the ring, once this and all earlier batches are dropped. Dereferences to the ring.
+/// producers in the order of the ring, once this and all earlier batches are dropped.
 #[must_use = "dropping it gives the slots back to the producers"]
 pub struct Batch {
     ring: Arc<StagingRing>,
@@ -53,6 +53,16 @@ impl Batch {
     /// How many messages, at least one.
     pub fn messages(&self) -> usize {
         self.messages
+    }
+
+    /// Bytes in each.
+    pub fn message_size(&self) -> usize {
+        self.ring.message_size()
+    }
+
+    /// The ring that it was taken from.
+    pub fn ring(&self) -> &StagingRing {
+        &self.ring
     }
 
     /// How many bytes they have together.
@@ -120,14 +130,6 @@ impl Drop for Batch {
             let wake = self.ring.ring.release(taken);
             self.ring.wake_producers(wake);
         }
-    }
-}
-
-impl Deref for Batch {
-    type Target = StagingRing;
-
-    fn deref(&self) -> &StagingRing {
-        &self.ring
     }
 }
 

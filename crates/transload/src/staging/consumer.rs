@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use event_listener::{Listener, listener};
-use transload_core::{Reader, TakeError};
+use transload_core::{Reader, Run, TakeError};
 
 use super::batch::Batch;
 use super::error::DequeueError;
@@ -69,11 +69,10 @@ impl Consumer {
         }
         let (mut copied, mut rest) = (0, destination);
         loop {
-            let run = match self.look(|ring, reader| ring.peek(reader, most - copied)) {
+            let run = match self.peek(most - copied) {
                 Ok(run) => run,
-                Err(error) if copied == 0 => {
-                    return if error == TakeError::Empty { Ok(0) } else { Err(error.into()) };
-                }
+                Err(TakeError::Empty) => return Ok(copied),
+                Err(error) if copied == 0 => return Err(error.into()),
                 Err(_) => return Ok(copied),
             };
             copied += run.count();
@@ -124,24 +123,34 @@ impl Consumer {
 
     /// Takes what is published from the reader's position on.
     fn take_here(&mut self, max: impl Fn(&CoreRing) -> usize) -> Result<Batch, DequeueError> {
-        let taken = self.look(|ring, reader| ring.take(reader, max(ring)))?;
-        Ok(Batch::new(self.ring.clone(), taken))
+        let ring = &self.ring.ring;
+        let taken = match ring.take(&mut self.reader, max(ring)) {
+            Err(TakeError::Empty) if self.reader.is_at_skip() => {
+                self.pass_skipped();
+                let ring = &self.ring.ring;
+                ring.take(&mut self.reader, max(ring))
+            }
+            done => done,
+        };
+        Ok(Batch::new(self.ring.clone(), taken?))
     }
 
     /// Looks for messages, and once more if positions that were given up stood before them.
     #[inline]
-    fn look<T>(
-        &mut self,
-        find: impl Fn(&CoreRing, &mut Reader) -> Result<T, TakeError>,
-    ) -> Result<T, TakeError> {
-        match find(&self.ring.ring, &mut self.reader) {
+    fn peek(&mut self, max: usize) -> Result<Run, TakeError> {
+        match self.ring.ring.peek(&mut self.reader, max) {
             Err(TakeError::Empty) if self.reader.is_at_skip() => {
-                let wake = self.ring.ring.pass_skipped(&mut self.reader);
-                self.ring.wake_producers(wake);
-                find(&self.ring.ring, &mut self.reader)
+                self.pass_skipped();
+                self.ring.ring.peek(&mut self.reader, max)
             }
-            found => found,
+            done => done,
         }
+    }
+
+    #[cold]
+    fn pass_skipped(&mut self) {
+        let wake = self.ring.ring.pass_skipped(&mut self.reader);
+        self.ring.wake_producers(wake);
     }
 
     /// Whether the `count`th message from the front has been published. Some before it may still be being written, so
@@ -156,7 +165,7 @@ impl Consumer {
     ///
     /// [`DequeueError::Closed`] when none will come any more; [`DequeueError::TooManyBatches`].
     pub fn is_ready(&mut self) -> Result<bool, DequeueError> {
-        match self.look(|ring, reader| ring.peek(reader, 1)) {
+        match self.peek(1) {
             Ok(_) => Ok(true),
             Err(TakeError::Empty) => Ok(false),
             Err(error) => Err(error.into()),
@@ -243,7 +252,7 @@ impl Consumer {
     }
 
     /// Throws away the messages that are there now, up to the first that is still being written, and says how many.
-    /// Producers may go on meanwhile.
+    /// Producers may go on meanwhile. Nothing is thrown away while as many batches are open as there can be.
     pub fn clear(&mut self) -> u64 {
         let (cleared, wake) = self.ring.ring.discard(&mut self.reader);
         self.ring.wake_producers(wake);

@@ -84,7 +84,9 @@ pub enum DequeueError {
     #[error("the staging ring is closed and drained")]
     Closed,
     /// As many batches are open as there can be.
-    #[error("{MAX_OPEN_BATCHES} batches are open, the most there can be: drop one first")]
+    #[error(
+        "{MAX_OPEN_BATCHES} batches are open or wait behind one that is, the most there can be: drop the oldest first"
+    )]
     TooManyBatches,
     /// The caller asked for at most 0 messages.
     #[error("at most 0 messages were asked for: ask for 1 or more")]

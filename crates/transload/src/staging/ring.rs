@@ -21,7 +21,7 @@ pub(super) const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 pub(super) type CoreRing = Ring<Box<[Word]>, ProcessBarrier>;
 
 /// What both ends of a staging ring share. [`PinnedStagingBuffer`](super::PinnedStagingBuffer),
-/// [`Producer`](super::Producer), [`Consumer`](super::Consumer) and [`Batch`](super::Batch) all dereference to it.
+/// [`Producer`](super::Producer) and [`Consumer`](super::Consumer) dereference to it.
 pub struct StagingRing {
     pub(super) ring: CoreRing,
     base: Base,
