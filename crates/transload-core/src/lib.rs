@@ -18,7 +18,7 @@
 //! ```
 //! use transload_core::{FullBarrier, Mark, Ring, Word};
 //!
-//! let words: Box<[Word]> = (0..Ring::<Box<[Word]>, FullBarrier>::words_needed(4)).map(|_| Word::new(0)).collect();
+//! let words = [const { Word::new(0) }; 4]; // zero, one for each slot
 //! let (ring, mut reader) = Ring::new(4, words, FullBarrier)?;
 //!
 //! let claim = ring.claim(1)?;                      // position 0 is ours to write

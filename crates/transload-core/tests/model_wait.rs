@@ -51,7 +51,7 @@ fn consumer_sleeps(fences: bool, mark: Mark) {
                 })
             })
             .collect();
-        model.ring.announce_consumer(&reader);
+        model.ring.announce_consumer(&mut reader);
         let skipped = model.ring.taken();
         let _ = model.ring.pass_skipped(&mut reader);
         if model.ring.taken() == skipped && model.ring.peek(&mut reader, 1).is_err() {
@@ -102,7 +102,7 @@ fn consumer_sleeps_for_a_held_slot(fences: bool) {
                 }
             })
         };
-        model.ring.announce_consumer(&reader);
+        model.ring.announce_consumer(&mut reader);
         if model.receive(&mut reader, 1).is_err() {
             bed.sleep(0);
             model.ring.withdraw_consumer();
@@ -192,7 +192,7 @@ fn a_sleeping_consumer_is_woken_behind_a_held_slot() {
                 }
             })
         };
-        model.ring.announce_consumer(&reader);
+        model.ring.announce_consumer(&mut reader);
         let _ = model.ring.pass_skipped(&mut reader);
         if model.ring.peek(&mut reader, 1).is_err() {
             bed.sleep(0);

@@ -278,7 +278,7 @@ fn stale_claims_of_earlier_laps_never_overwrite_what_is_unread() {
             })
         })
         .collect();
-    for _ in 0..2000 {
+    for _ in 0..300 {
         until("a full ring", || consumer.is_full());
         let batch = consumer.take(2).unwrap();
         let before: Vec<Vec<u8>> = batch.iter().map(<[u8]>::to_vec).collect();
@@ -286,7 +286,9 @@ fn stale_claims_of_earlier_laps_never_overwrite_what_is_unread() {
         assert!(batch.iter().zip(&before).all(|(now, before)| now == before && now == [now[0]; 64]));
     }
     consumer.close();
-    threads.into_iter().for_each(|thread| within_limit(|| thread.join().unwrap()));
+    for thread in threads {
+        within_limit(|| thread.join().unwrap());
+    }
 }
 
 #[test]
@@ -297,9 +299,9 @@ fn closing_loses_nothing_from_whichever_end() {
         producer.try_enqueue_batch(b"abc").unwrap();
         let mut slot = other.try_reserve().unwrap();
         if from_consumer {
-            consumer.close()
+            consumer.close();
         } else {
-            producer.close()
+            producer.close();
         }
         producer.close();
         assert!(producer.is_closed() && consumer.is_closed());
@@ -385,8 +387,9 @@ fn wrapped_foreign_memory_of_any_alignment_works_unchanged() {
         let (producer, mut consumer) =
             PinnedStagingBuffer::builder(CAPACITY, message_size).slab(slab).build().unwrap().split();
         assert_eq!(producer.as_ptr(), start.as_ptr());
-        let message =
-            |number: usize| (0..message_size).map(move |at| (number + at) as u8).collect::<Vec<_>>();
+        let message = |number: usize| {
+            (0..message_size).map(move |at| u8::try_from((number + at) % 251).unwrap()).collect::<Vec<_>>()
+        };
         let (mut sent, mut received) = (0, 0);
         while received < 10 * CAPACITY {
             while sent < 10 * CAPACITY && producer.try_enqueue(&message(sent)).is_ok() {

@@ -5,9 +5,9 @@ mod staging_kit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use staging_kit::{drain, ring, until, within_limit};
+use staging_kit::{drain, ring, stress_end, until, within_limit};
 use transload::staging::{Consumer, DequeueError, EnqueueError, PinnedStagingBuffer, Stall};
 
 #[test]
@@ -267,7 +267,9 @@ fn batches_may_be_dropped_on_other_threads() {
         }
     }
     drop(sender);
-    droppers.into_iter().for_each(|thread| within_limit(|| thread.join().unwrap()));
+    for thread in droppers {
+        within_limit(|| thread.join().unwrap());
+    }
     next += drain(&mut consumer).len() as u64;
     assert_eq!(next, 20_000);
     assert_eq!(producer.try_enqueue_batch(&[0; 64 * 8]), Ok(64), "all slots have come back");
@@ -366,7 +368,8 @@ fn contiguous_batches_end_at_the_wrap_also_where_a_reservation_is_given_up_meanw
     // Five positions a round in a ring of eight: each slot is given up in turn.
     let (producer, mut consumer) = ring(8, 1);
     let gives_up = thread::spawn(move || {
-        for _ in 0..ROUNDS {
+        let end = stress_end();
+        for _ in (0..ROUNDS).take_while(|_| Instant::now() < end) {
             loop {
                 if let Ok(slot) = producer.try_reserve() {
                     let _ = producer.try_enqueue_batch(b"abcd");
@@ -383,7 +386,7 @@ fn contiguous_batches_end_at_the_wrap_also_where_a_reservation_is_given_up_meanw
             match consumer.take_contiguous(64) {
                 Ok(batch) => wrapped += usize::from(!batch.pieces()[1].is_empty()),
                 Err(DequeueError::Closed) => return wrapped,
-                Err(_) => {}
+                Err(_) => std::hint::spin_loop(),
             }
         }
     });

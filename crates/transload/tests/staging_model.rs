@@ -3,6 +3,8 @@
 //! The model keeps a list of what was claimed, from the oldest slot that is not yet free to the newest. What the ring
 //! should answer to any call follows from it by counting. Two broken rings show that the comparison finds faults.
 
+#![allow(clippy::cast_possible_truncation, reason = "bytes of a pattern")]
+
 mod staging_kit;
 
 use std::collections::VecDeque;
@@ -44,7 +46,7 @@ fn steps(losses: bool) -> impl Strategy<Value = Vec<Step>> {
         4 => (0..20usize).prop_map(Step::EnqueueBatch),
         4 => (0..6usize).prop_map(Step::Reserve),
         4 => (0..MOST_RESERVATIONS, 0..7usize).prop_map(|(which, count)| Step::Commit(which, count)),
-        2 => (0..MOST_RESERVATIONS, lost.clone()).prop_map(|(which, lost)| {
+        2 => (0..MOST_RESERVATIONS, lost).prop_map(|(which, lost)| {
             if lost { Step::LoseReservation(which) } else { Step::GiveUp(which) }
         }),
         4 => (1..20usize).prop_map(Step::Dequeue),
@@ -263,6 +265,7 @@ macro_rules! same {
     };
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm a step")]
 fn check(
     capacity: usize,
     size: usize,
@@ -294,7 +297,7 @@ fn check(
                 let expected = if count == 0 {
                     Ok(0)
                 } else {
-                    model.claim(count, |step| Slot::Written(from + step)).map(|claimed| claimed.count())
+                    model.claim(count, |step| Slot::Written(from + step)).map(Iterator::count)
                 };
                 same!(producer.try_enqueue_batch(&bytes), expected, "try_enqueue_batch");
                 model.next_number += expected.unwrap_or(0) as u64;

@@ -267,6 +267,16 @@ fn a_cancelled_enqueue_that_was_not_woken_leaves_no_trace() {
 }
 
 #[test]
+fn futures_may_move_to_any_thread() {
+    fn movable<T: Send>(future: T) -> T {
+        future
+    }
+    let (producer, mut consumer) = ring(2, 1);
+    block_on(movable(producer.enqueue_async(b"a"))).unwrap();
+    block_on(movable(consumer.wait_async())).unwrap();
+}
+
+#[test]
 fn a_future_that_is_never_polled_does_nothing() {
     let (producer, mut consumer) = ring(2, 1);
     drop(producer.enqueue_async(b"a"));
@@ -325,7 +335,9 @@ fn producers_on_threads_that_sleep_are_woken_by_freed_slots() {
         }
         assert!(producer.is_full());
     }
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in threads {
+        thread.join().unwrap();
+    }
     assert_eq!(drain(&mut consumer).len(), 256);
 }
 

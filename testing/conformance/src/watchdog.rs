@@ -24,9 +24,12 @@ pub fn watch(name: &str, test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Waits until something holds, at most for [`LIMIT`]; says whether it does.
+/// How long the suite waits for one thing: less than [`LIMIT`], so that it can say what did not come.
+pub const PATIENCE: Duration = Duration::from_secs(50);
+
+/// Waits until something holds, at most for [`PATIENCE`]; says whether it does.
 pub fn until(mut holds: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + LIMIT;
+    let end = Instant::now() + PATIENCE;
     loop {
         if holds() {
             return true;
@@ -38,14 +41,14 @@ pub fn until(mut holds: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Runs a child process to its end, and ends it after [`LIMIT`]. Its output must fit into a pipe.
+/// Runs a child process to its end, and ends it after [`PATIENCE`]. Its output must fit into a pipe.
 pub fn output(command: &mut Command) -> Output {
     let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.spawn().unwrap();
     if !until(|| ended(&mut child).is_some()) {
         child.kill().unwrap();
         child.wait().unwrap();
-        panic!("{command:?} has not ended within {LIMIT:?}");
+        panic!("{command:?} has not ended within {PATIENCE:?}");
     }
     child.wait_with_output().unwrap()
 }

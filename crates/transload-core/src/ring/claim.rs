@@ -190,12 +190,14 @@ impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
     /// Closes the ring: no claim succeeds any more, everything claimed is still delivered. Says whether this call
     /// was the one that closed it; the caller then wakes all sleepers.
     pub fn close(&self) -> bool {
-        self.producers.tail.fetch_or(CLOSED, Ordering::AcqRel) & CLOSED == 0
+        let closed = self.producers.tail.fetch_or(CLOSED, Ordering::AcqRel) & CLOSED == 0;
+        self.closing.raise();
+        closed
     }
 
     /// Whether the ring is closed. What was accepted before may still be there.
     pub fn is_closed(&self) -> bool {
-        self.producers.tail.load(Ordering::Acquire) & CLOSED != 0
+        self.closing.is_raised()
     }
 
     /// Announces a producer that is about to sleep until there is room. It must look once more (claim) after

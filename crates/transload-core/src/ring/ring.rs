@@ -8,7 +8,7 @@ use super::take::Reader;
 use super::words::{Word, Words};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::wait::{Barrier, Sleepers};
-use crate::{Counter, Padded};
+use crate::{Counter, Flag, Padded};
 
 /// The most slots of a ring: 2^31, so that a slot's number fits where 32 bits must do.
 pub const MAX_SLOTS: usize = 1 << 31;
@@ -23,6 +23,9 @@ pub struct Ring<S, B> {
     pub(super) barrier: B,
     /// Slots that are held for ever. Written by whoever holds one, before `head` passes it; read by claimers.
     pub(super) held: AtomicUsize,
+    /// Raised once the ring is closed, behind the bit of `tail` that decides. A consumer that finds nothing looks
+    /// here, so that it does not take the line of `tail` from under the producers.
+    pub(super) closing: Flag,
     pub(super) producers: Padded<ProducerSide>,
     pub(super) consumer: Padded<ConsumerSide>,
     pub(super) batches: Padded<OpenBatches>,
@@ -66,7 +69,7 @@ pub enum GeometryError {
     },
     /// The caller's memory holds too few words, or too many.
     Words {
-        /// The number that [`Ring::words_needed`] gives.
+        /// One for each slot.
         needed: usize,
         /// The number that there are.
         available: usize,
@@ -89,19 +92,14 @@ impl fmt::Display for GeometryError {
 impl core::error::Error for GeometryError {}
 
 impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
-    /// How many control words a ring of so many slots needs, 4 bytes each.
-    pub const fn words_needed(slots: usize) -> usize {
-        Words::<S>::needed(slots)
-    }
-
     /// A ring of `slots` slots, and the one [`Reader`] that can take from it.
     ///
     /// All words must be zero. `words.as_ref()` must give the same slice each time.
     ///
     /// # Errors
     ///
-    /// [`GeometryError`] if `slots` is not a power of two from 2 to [`MAX_SLOTS`], or if there are not exactly
-    /// [`words_needed`](Ring::words_needed) words.
+    /// [`GeometryError`] if `slots` is not a power of two from 2 to [`MAX_SLOTS`], or if there is not exactly one word
+    /// for each.
     pub fn new(slots: usize, words: S, barrier: B) -> Result<(Self, Reader), GeometryError> {
         Self::starting_at(0, slots, words, barrier)
     }
@@ -121,14 +119,15 @@ impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
         if !slots.is_power_of_two() || !(2..=MAX_SLOTS).contains(&slots) {
             return Err(GeometryError::Slots { wanted: slots });
         }
-        let (needed, available) = (Words::<S>::needed(slots), words.as_ref().len());
-        if needed != available {
-            return Err(GeometryError::Words { needed, available });
+        let available = words.as_ref().len();
+        if slots != available {
+            return Err(GeometryError::Words { needed: slots, available });
         }
         let ring = Self {
             words: Words::new(slots, words),
             barrier,
             held: AtomicUsize::new(0),
+            closing: Flag::new(),
             producers: Padded(ProducerSide {
                 tail: AtomicU64::new(start),
                 cached_head: AtomicU64::new(start),
@@ -185,7 +184,7 @@ impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
     /// Whether a claim would find no room: slots in open batches count as used. Exact when nobody is active, else
     /// a hint.
     pub fn is_full(&self) -> bool {
-        let head = self.consumer.head.load(Ordering::Relaxed);
+        let head = self.head();
         let tail = self.tail();
         let room = self.words.slots().saturating_sub(tail.saturating_sub(head));
         room == 0 || (self.held() != 0 && self.not_held(tail, room) == 0)
@@ -200,6 +199,17 @@ impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
     /// the producer that claimed it is not done.
     pub fn taken(&self) -> u64 {
         self.consumer.taken.load(Ordering::Relaxed)
+    }
+
+    /// How many positions there are from the next that the consumer will look at to the wrap.
+    #[expect(clippy::cast_possible_truncation, reason = "at most the slots")]
+    pub fn until_wrap(&self) -> usize {
+        (self.words.slots() - self.taken() % self.words.slots()) as usize
+    }
+
+    /// The oldest position that is not yet free: below it, producers may claim again.
+    pub fn head(&self) -> u64 {
+        self.consumer.head.load(Ordering::Relaxed)
     }
 
     /// How many messages the consumer has taken.
@@ -257,7 +267,7 @@ mod tests {
         let words = |count: usize| (0..count).map(|_| Word::new(0)).collect::<Box<[Word]>>();
         for wanted in [0, 1, 3, 15, MAX_SLOTS + 1, usize::MAX] {
             assert_eq!(
-                Tested::new(wanted, words(256), FullBarrier).err(),
+                Tested::new(wanted, words(16), FullBarrier).err(),
                 Some(GeometryError::Slots { wanted })
             );
         }

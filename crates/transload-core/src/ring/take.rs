@@ -9,6 +9,12 @@ use super::words::{Mark, Word};
 use crate::sync::{Ordering, order};
 use crate::wait::Barrier;
 
+/// A consumer that asks for so many messages at once can wait a moment for them.
+const MANY: u64 = 32;
+
+/// The longest that it waits, in spin hints: about a microsecond in all.
+const LONGEST_PACE: u32 = 48;
+
 /// The right to take from a ring. There is one a ring; it is not `Clone`.
 #[derive(Debug)]
 pub struct Reader {
@@ -18,11 +24,42 @@ pub struct Reader {
     batch: u64,
     /// The oldest open batch when last looked at.
     oldest: u64,
+    /// How many spin hints to wait before the next look for many.
+    pace: u32,
+    /// Whether the last look ended at a position whose producer gave up, or whose slot is held.
+    at_skip: bool,
 }
 
 impl Reader {
     pub(super) fn new(start: u64) -> Self {
-        Self { next: start, batch: 0, oldest: 0 }
+        Self { next: start, batch: 0, oldest: 0, pace: 0, at_skip: false }
+    }
+
+    /// Whether the last look ended at a position to be passed by [`Ring::pass_skipped`].
+    #[inline]
+    pub fn is_at_skip(&self) -> bool {
+        self.at_skip
+    }
+
+    /// Waits before a look for many messages, longer and longer while looks find few.
+    ///
+    /// A consumer that is faster than its producers stands right behind them, and each look takes the cache lines of
+    /// words and slots away from whoever is about to write them. If it lets them get ahead, one transfer of a line
+    /// serves many messages, on both sides.
+    #[inline]
+    fn let_them_get_ahead(&self, max: u64) {
+        if max >= MANY {
+            for _ in 0..self.pace {
+                core::hint::spin_loop();
+            }
+        }
+    }
+
+    #[inline]
+    fn note_found(&mut self, max: u64, count: u64) {
+        if max >= MANY {
+            self.pace = if count < MANY { (self.pace + 4).min(LONGEST_PACE) } else { self.pace / 2 };
+        }
     }
 }
 
@@ -98,18 +135,11 @@ impl core::error::Error for TakeError {}
 
 impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
     /// Steps over positions at the front whose producers gave up, and frees them. Says how many sleeping producers
-    /// to wake. A run never spans such a position, so the consumer calls this before each take.
-    #[inline]
+    /// to wake. A run never spans such a position, so the consumer calls this when a look
+    /// [ended there](Reader::is_at_skip).
+    #[cold]
     #[must_use = "producers that sleep for these slots are not woken by anybody else"]
     pub fn pass_skipped(&self, reader: &mut Reader) -> usize {
-        match self.words.load(reader.next) {
-            None | Some(Mark::Written) => 0,
-            Some(_) => self.pass_skipped_cold(reader),
-        }
-    }
-
-    #[cold]
-    fn pass_skipped_cold(&self, reader: &mut Reader) -> usize {
         if self.open_batches(reader) == MAX_OPEN_BATCHES {
             return 0; // The take that follows refuses for the same reason.
         }
@@ -128,7 +158,7 @@ impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
         if end == reader.next { 0 } else { self.free_to(reader, end) }
     }
 
-    /// The next run of at most `max` written positions, which the caller reads and then gives to
+    /// The next run of at most `max` written positions (zero counts as one), which the caller reads and then gives to
     /// [`finish`](Ring::finish), before any other call with this reader.
     ///
     /// # Errors
@@ -140,17 +170,38 @@ impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
             return Err(TakeError::TooManyBatches);
         }
         let first = reader.next;
-        let max = (max as u64).min(self.words.slots());
+        // Zero counts as one.
+        let max = (max as u64).clamp(1, self.words.slots());
+        reader.let_them_get_ahead(max);
         let mut count = 0;
-        while count < max && self.words.load(first + count) == Some(Mark::Written) {
-            count += 1;
-        }
+        reader.at_skip = loop {
+            match self.words.load(first + count) {
+                Some(Mark::Written) => count += 1,
+                word => break word.is_some(),
+            }
+            if count == max {
+                break false;
+            }
+        };
+        reader.note_found(max, count);
         if count == 0 { Err(self.nothing_there(reader)) } else { Ok(Run { first, count }) }
+    }
+
+    /// Whether the `count`th position from the front is published (zero counts as one). Those before it may still be
+    /// being written. Cheaper than [`len`](Ring::len) for who polls: it takes no line from producers that are not
+    /// there yet.
+    #[inline]
+    pub fn reaches(&self, reader: &Reader, count: usize) -> bool {
+        let ahead = (count as u64).clamp(1, self.words.slots()) - 1;
+        self.words.load(reader.next + ahead).is_some()
     }
 
     /// Whether a drained ring is closed. Asked after the look that found nothing.
     #[cold]
     fn nothing_there(&self, reader: &Reader) -> TakeError {
+        if !self.is_closed() {
+            return TakeError::Empty;
+        }
         let tail = self.producers.tail.load(Ordering::Relaxed);
         if tail & CLOSED != 0 && tail & !CLOSED == reader.next { TakeError::Closed } else { TakeError::Empty }
     }
@@ -174,6 +225,9 @@ impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
         while reader.next < end {
             wake += self.pass_skipped(reader);
             let most = usize::try_from(end.saturating_sub(reader.next)).unwrap_or(usize::MAX);
+            if most == 0 {
+                break;
+            }
             let Ok(Run { first, count }) = self.peek(reader, most) else { break };
             discarded += count;
             wake += self.free_to(reader, first + count);
@@ -280,7 +334,9 @@ impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
 
     /// Announces that the consumer is about to sleep until its next position is published. It must look once more
     /// (take or peek) after this, then sleep, then call [`withdraw_consumer`](Ring::withdraw_consumer).
-    pub fn announce_consumer(&self, reader: &Reader) {
+    pub fn announce_consumer(&self, reader: &mut Reader) {
+        // Whoever sleeps has not been chasing anybody.
+        reader.pace = 0;
         // A held slot is published by nobody: wait for the first that will be.
         let slots = self.words.slots();
         let free = (0..slots).find(|step| !self.words.is_held(reader.next + step)).unwrap_or(0);

@@ -22,19 +22,6 @@ const SKIPPED: u32 = 2;
 const HELD: u32 = 3;
 const MARK: u32 = 3;
 
-/// Words a tile: 16 lines of 16 words. Models need few words rather than few misses.
-const TILE: usize = if cfg!(feature = "model") { 1 } else { 256 };
-
-/// Where a slot's word stands.
-///
-/// Neighbouring positions are usually written by different producers at the same time. Tiles of 16 x 16 words are
-/// transposed, so that their words stand on 16 different cache lines; spreading them wider would make them collide
-/// in the first-level cache.
-#[inline]
-const fn transposed(slot: usize) -> usize {
-    if TILE == 1 { slot } else { (slot & !(TILE - 1)) | ((slot & 15) << 4) | ((slot >> 4) & 15) }
-}
-
 /// The control words of a ring, in the caller's memory.
 ///
 /// A word's owner changes with its slot's: the claimer of a position stores it once, with release, when it is
@@ -48,11 +35,6 @@ pub(super) struct Words<S> {
 }
 
 impl<S: AsRef<[Word]>> Words<S> {
-    /// At least one tile, so that neighbours in a small ring stand on lines of their own as well.
-    pub(super) const fn needed(slots: usize) -> usize {
-        if slots < TILE { TILE } else { slots }
-    }
-
     pub(super) fn new(slots: usize, table: S) -> Self {
         Self { table, mask: slots as u64 - 1, shift: slots.trailing_zeros() }
     }
@@ -65,7 +47,7 @@ impl<S: AsRef<[Word]>> Words<S> {
     fn word(&self, position: u64) -> &Word {
         #[expect(clippy::cast_possible_truncation, reason = "a slot number is below the length of a slice")]
         let slot = (position & self.mask) as usize;
-        &self.table.as_ref()[transposed(slot)]
+        &self.table.as_ref()[slot]
     }
 
     #[inline]
@@ -109,28 +91,11 @@ impl<S: AsRef<[Word]>> Words<S> {
 
 #[cfg(all(test, not(feature = "model")))]
 mod tests {
-    extern crate std;
-    use std::vec::Vec;
-
     use super::*;
 
     #[test]
-    fn transposition_gives_each_slot_a_word_of_its_own_and_neighbours_lines_of_their_own() {
-        for slots in [2usize, 16, 256, 4096] {
-            let mut places: Vec<usize> = (0..slots).map(transposed).collect();
-            for pair in places.windows(2) {
-                assert_ne!(pair[0] / 16, pair[1] / 16, "neighbours on one line of 16 words");
-            }
-            places.sort_unstable();
-            places.dedup();
-            assert_eq!(places.len(), slots);
-            assert!(places.iter().all(|&place| place < Words::<Vec<Word>>::needed(slots)));
-        }
-    }
-
-    #[test]
     fn a_word_counts_only_in_its_own_lap_and_a_held_one_in_all() {
-        let words = Words::new(2, (0..256).map(|_| Word::new(0)).collect::<Vec<_>>());
+        let words = Words::new(2, [Word::new(0), Word::new(0)]);
         let wrap = (1u64 << 30) * 2;
         for position in [0, 1, wrap - 1, wrap, wrap + 1] {
             words.store(position, Mark::Written);

@@ -85,7 +85,7 @@ impl Modelled {
     }
 
     pub fn starting_at(start: u64, slots: usize, fences: Fences) -> (Arc<Self>, Reader) {
-        let words = (0..Ring::<Box<[Word]>, Fences>::words_needed(slots)).map(|_| Word::new(0)).collect();
+        let words = (0..slots).map(|_| Word::new(0)).collect();
         let (ring, reader) = Ring::starting_at(start, slots, words, fences).unwrap();
         let slots = (0..slots).map(|_| UnsafeCell::new(0)).collect();
         (Arc::new(Self { ring, slots }), reader)

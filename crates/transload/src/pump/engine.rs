@@ -37,6 +37,8 @@ pub(super) struct Engine {
     uploading: usize,
     /// When the pump first saw the oldest message that it has not taken.
     first_seen: Option<Instant>,
+    /// What stood before this position and was in the ring when a source last asked for room has been dropped.
+    shed_before: u64,
     measure: Measure,
     error: Option<PumpError>,
 }
@@ -76,6 +78,7 @@ impl Engine {
             flights,
             uploading: 0,
             first_seen: None,
+            shed_before: 0,
             measure: Measure::new(),
             error: None,
         }
@@ -255,13 +258,20 @@ impl Engine {
     }
 
     /// Drops the oldest batch that is not yet submitted, if a source asked for room and there still is none.
+    ///
+    /// Slots come back in the order of the ring, so the room that this makes may have to wait for batches in flight.
+    /// Until it is there, dropping more would help nobody.
     fn shed(&mut self) -> bool {
-        if !self.control.shed.take() || !self.consumer.is_full() {
+        if !self.control.shed.take()
+            || !self.consumer.is_full()
+            || self.consumer.freed_before() < self.shed_before
+        {
             return false;
         }
         match self.consumer.take(self.batch_messages) {
             Ok(batch) => {
                 self.control.dropped.add_as_only_writer(batch.messages() as u64);
+                self.shed_before = batch.first_position() + batch.messages() as u64;
                 self.first_seen = None;
                 true
             }
@@ -276,13 +286,17 @@ impl Engine {
         {
             return Fed::DeviceBusy;
         }
-        let ready = self.consumer.len();
-        if ready < self.batch_messages && !self.must_go(ready) {
-            return match (ready, self.consumer.is_closed()) {
-                (0, true) => self.look_for_the_end(),
-                (0, false) => Fed::Nothing,
-                _ => Fed::Until(self.deadline()),
-            };
+        if !self.consumer.reaches(self.batch_messages) {
+            match self.consumer.is_ready() {
+                Err(DequeueError::Closed) => return Fed::Drained,
+                Err(_) => return Fed::DeviceBusy,
+                Ok(false) => {
+                    self.first_seen = None;
+                    return Fed::Nothing;
+                }
+                Ok(true) if !self.must_go() => return Fed::Until(self.deadline()),
+                Ok(true) => {}
+            }
         }
         let want = self.batch_messages * self.message_size;
         let oldest = self.flights.front().map(|flight| &flight.device_range);
@@ -303,31 +317,20 @@ impl Engine {
     }
 
     /// Whether a batch goes out although it is not full.
-    fn must_go(&mut self, ready: usize) -> bool {
-        if ready == 0 {
-            self.first_seen = None;
-            return false;
-        }
+    fn must_go(&mut self) -> bool {
         let now = Instant::now();
         let first_seen = *self.first_seen.get_or_insert(now);
         now.duration_since(first_seen) >= self.options.batch_delay
-            || ready >= self.consumer.until_wrap()
-            || self.consumer.is_full()
             || self.consumer.is_closed()
+            || self.consumer.reaches(self.consumer.until_wrap())
+            // With nothing in flight, a full ring has a full batch.
+            || (self.uploading > 0 && self.consumer.is_full())
     }
 
     /// When the batch that is being gathered goes out whatever its size.
     fn deadline(&self) -> Instant {
         let now = Instant::now();
         self.first_seen.and_then(|seen| seen.checked_add(self.options.batch_delay)).unwrap_or(now + LONG)
-    }
-
-    /// The ring is closed and nothing is claimed.
-    fn look_for_the_end(&mut self) -> Fed {
-        match self.consumer.is_ready() {
-            Err(DequeueError::Closed) => Fed::Drained,
-            _ => Fed::Nothing,
-        }
     }
 
     fn submit(&mut self, batch: crate::staging::Batch, to: usize) {

@@ -21,7 +21,8 @@ pub enum OnFull {
     Reject,
     /// The message is accepted, dropped at once and counted.
     DropNew,
-    /// The pump drops the oldest batch that it has not yet submitted, and counts it.
+    /// The pump drops the oldest batch that it has not yet submitted, and counts it. What the device has cannot be
+    /// dropped: while it holds the oldest slots, the source waits.
     DropOldest,
 }
 

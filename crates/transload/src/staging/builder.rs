@@ -90,8 +90,7 @@ impl StagingBuilder {
             }
         };
         let tenancy = slab.occupy()?;
-        let words = Ring::<Box<[Word]>, ProcessBarrier>::words_needed(capacity);
-        let words: Box<[Word]> = (0..words).map(|_| Word::new(0)).collect();
+        let words: Box<[Word]> = (0..capacity).map(|_| Word::new(0)).collect();
         let (ring, reader) = Ring::new(capacity, words, ProcessBarrier::new())
             .map_err(|_| StagingError::Capacity { wanted: capacity })?;
         Ok(PinnedStagingBuffer::from_parts(

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use event_listener::{Listener, listener};
-use transload_core::Reader;
+use transload_core::{Reader, TakeError};
 
 use super::batch::Batch;
 use super::error::DequeueError;
-use super::ring::{LONGEST_SLEEP, StagingRing};
+use super::ring::{CoreRing, LONGEST_SLEEP, StagingRing};
 
 /// How often a waiting consumer looks before it gives its processor away, and how often it does that before it sleeps.
 const SPINS: u32 = 100;
@@ -28,7 +28,7 @@ pub struct Consumer {
 struct Announced<'a>(&'a StagingRing);
 
 impl<'a> Announced<'a> {
-    fn new(ring: &'a StagingRing, reader: &Reader) -> Self {
+    fn new(ring: &'a StagingRing, reader: &mut Reader) -> Self {
         ring.note_stall();
         ring.ring.announce_consumer(reader);
         Self(ring)
@@ -67,16 +67,12 @@ impl Consumer {
         if destination.len() < needed {
             return Err(DequeueError::DestinationTooSmall { needed, available: destination.len() });
         }
-        self.pass_skipped();
         let (mut copied, mut rest) = (0, destination);
         loop {
-            let run = match self.ring.ring.peek(&mut self.reader, most - copied) {
+            let run = match self.look(|ring, reader| ring.peek(reader, most - copied)) {
                 Ok(run) => run,
                 Err(error) if copied == 0 => {
-                    return match error.into() {
-                        DequeueError::Empty => Ok(0),
-                        other => Err(other),
-                    };
+                    return if error == TakeError::Empty { Ok(0) } else { Err(error.into()) };
                 }
                 Err(_) => return Ok(copied),
             };
@@ -93,7 +89,7 @@ impl Consumer {
             let wake = self.ring.ring.finish(&mut self.reader, run);
             self.ring.wake_producers(wake);
             // A run ends at a skipped slot; messages may follow it.
-            if copied == most || !self.pass_skipped() {
+            if copied == most || !self.reader.is_at_skip() {
                 return Ok(copied);
             }
         }
@@ -110,8 +106,7 @@ impl Consumer {
         if max == 0 {
             return Err(DequeueError::ZeroMax);
         }
-        self.pass_skipped();
-        self.take_here(max)
+        self.take_here(|_| max)
     }
 
     /// Takes at most `max` messages that lie in one piece: it ends at the wrap.
@@ -123,31 +118,36 @@ impl Consumer {
         if max == 0 {
             return Err(DequeueError::ZeroMax);
         }
-        self.pass_skipped();
-        // Not by `take`: it would step over what was given up meanwhile, and end as far behind the wrap.
-        self.take_here(max.min(self.until_wrap()))
+        // Asked anew behind a position that was given up: the wrap is nearer there.
+        self.take_here(|ring| max.min(ring.until_wrap()))
     }
 
     /// Takes what is published from the reader's position on.
-    fn take_here(&mut self, max: usize) -> Result<Batch, DequeueError> {
-        let taken = self.ring.ring.take(&mut self.reader, max)?;
+    fn take_here(&mut self, max: impl Fn(&CoreRing) -> usize) -> Result<Batch, DequeueError> {
+        let taken = self.look(|ring, reader| ring.take(reader, max(ring)))?;
         Ok(Batch::new(self.ring.clone(), taken))
     }
 
-    /// How many slots there are from the next message to the wrap.
-    #[expect(clippy::cast_possible_truncation, reason = "at most the slots of a ring")]
-    pub fn until_wrap(&self) -> usize {
-        let slots = self.ring.ring.slots() as u64;
-        (slots - self.ring.ring.taken() % slots) as usize
+    /// Looks for messages, and once more if positions that were given up stood before them.
+    #[inline]
+    fn look<T>(
+        &mut self,
+        find: impl Fn(&CoreRing, &mut Reader) -> Result<T, TakeError>,
+    ) -> Result<T, TakeError> {
+        match find(&self.ring.ring, &mut self.reader) {
+            Err(TakeError::Empty) if self.reader.is_at_skip() => {
+                let wake = self.ring.ring.pass_skipped(&mut self.reader);
+                self.ring.wake_producers(wake);
+                find(&self.ring.ring, &mut self.reader)
+            }
+            found => found,
+        }
     }
 
-    /// Steps over skipped slots; says whether there were any.
-    #[inline]
-    fn pass_skipped(&mut self) -> bool {
-        let before = self.ring.ring.taken();
-        let wake = self.ring.ring.pass_skipped(&mut self.reader);
-        self.ring.wake_producers(wake);
-        self.ring.ring.taken() != before
+    /// Whether the `count`th message from the front has been published. Some before it may still be being written, so
+    /// that a take finds fewer. Costs producers less than asking for [`len`](StagingRing::len).
+    pub fn reaches(&self, count: usize) -> bool {
+        self.ring.ring.reaches(&self.reader, count)
     }
 
     /// Whether a message can be taken now.
@@ -156,11 +156,10 @@ impl Consumer {
     ///
     /// [`DequeueError::Closed`] when none will come any more; [`DequeueError::TooManyBatches`].
     pub fn is_ready(&mut self) -> Result<bool, DequeueError> {
-        self.pass_skipped();
-        match self.ring.ring.peek(&mut self.reader, 1).map_err(DequeueError::from) {
+        match self.look(|ring, reader| ring.peek(reader, 1)) {
             Ok(_) => Ok(true),
-            Err(DequeueError::Empty) => Ok(false),
-            Err(error) => Err(error),
+            Err(TakeError::Empty) => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -205,7 +204,7 @@ impl Consumer {
                 return Ok(ready);
             }
             listener!(ring.messages => woken);
-            let announced = Announced::new(&ring, &self.reader);
+            let announced = Announced::new(&ring, &mut self.reader);
             if self.is_ready()? {
                 return Ok(true);
             }
@@ -234,7 +233,7 @@ impl Consumer {
                 return Ok(());
             }
             let woken = ring.messages.listen();
-            let announced = Announced::new(&ring, &self.reader);
+            let announced = Announced::new(&ring, &mut self.reader);
             if self.is_ready()? {
                 return Ok(());
             }

@@ -17,10 +17,13 @@ use crate::memory::{Slab, Tenancy};
 /// No sleep is longer than this, so that a fault on the other side is a delay and not a hang.
 pub(super) const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
+/// The ring of `transload-core` as it is used here.
+pub(super) type CoreRing = Ring<Box<[Word]>, ProcessBarrier>;
+
 /// What both ends of a staging ring share. [`PinnedStagingBuffer`](super::PinnedStagingBuffer),
 /// [`Producer`](super::Producer), [`Consumer`](super::Consumer) and [`Batch`](super::Batch) all dereference to it.
 pub struct StagingRing {
-    pub(super) ring: Ring<Box<[Word]>, ProcessBarrier>,
+    pub(super) ring: CoreRing,
     base: Base,
     message_size: usize,
     stamps: Option<Stamps>,
@@ -51,12 +54,7 @@ struct StallNote {
 }
 
 impl StagingRing {
-    pub(super) fn new(
-        ring: Ring<Box<[Word]>, ProcessBarrier>,
-        message_size: usize,
-        tenancy: Tenancy,
-        sample_latency: bool,
-    ) -> Self {
+    pub(super) fn new(ring: CoreRing, message_size: usize, tenancy: Tenancy, sample_latency: bool) -> Self {
         let base = NonNull::new(tenancy.slab().as_ptr()).unwrap_or(NonNull::dangling());
         let stamps = sample_latency.then(|| Stamps::new(ring.slots()));
         let note = StallNote { epoch: Instant::now(), position: Counter::new(), since_nanos: Counter::new() };
@@ -100,6 +98,16 @@ impl StagingRing {
     /// Whether there is no room: slots in open batches count as used. Exact when nobody is active, else a hint.
     pub fn is_full(&self) -> bool {
         self.ring.is_full()
+    }
+
+    /// How many slots there are from the next message to be taken to the wrap.
+    pub fn until_wrap(&self) -> usize {
+        self.ring.until_wrap()
+    }
+
+    /// Slots before this position have come back to the producers.
+    pub(crate) fn freed_before(&self) -> u64 {
+        self.ring.head()
     }
 
     /// The start of the whole memory, for devices that are given its address. Slot `i` begins `i * message_size`
@@ -192,9 +200,7 @@ impl StagingRing {
     /// The address of an offset that [`pieces`](StagingRing::pieces) gave.
     #[inline]
     pub(super) fn at(&self, offset: usize) -> *mut u8 {
-        // SAFETY: offsets of slots lie within the slab, which has at least `slots * message_size` bytes (checked when
-        // the ring was made) and which `tenancy` keeps there (I2).
-        unsafe { self.base.0.as_ptr().add(offset) }
+        self.base.0.as_ptr().wrapping_add(offset)
     }
 
     /// Publishes what a producer claimed, and wakes the consumer if it sleeps for it.

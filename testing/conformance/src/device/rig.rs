@@ -82,7 +82,7 @@ impl Rig {
 
 /// The next completion, waited for.
 pub fn next(stream: &mut dyn Stream) -> Completion {
-    stream.wait(watchdog::LIMIT).expect("a transfer in flight ends")
+    stream.wait(watchdog::PATIENCE).expect("a transfer in flight ends")
 }
 
 /// Waits for the only upload in flight, and gives its slots back.

@@ -5,9 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use transload::device::{
-    Completion, Download, Refused, Stream, Ticket, Transfer, Upload, host::HostDevice,
-};
+use transload::device::{Completion, Download, Refused, Stream, Ticket, Transfer, Upload, host::HostDevice};
 use transload_conformance::device::{Gate, Gated};
 
 /// The stream, with a gate.

@@ -1,5 +1,7 @@
 //! The driver: which devices there are, or what is missing.
 
+use std::sync::{Mutex, PoisonError};
+
 use opencl3::device::{CL_DEVICE_TYPE_ALL, get_device_ids};
 use opencl3::error_codes::{
     CL_DEVICE_NOT_FOUND, CL_PLATFORM_NOT_FOUND_KHR, DLOPEN_FUNCTION_NOT_AVAILABLE, DLOPEN_RUNTIME_LOAD_FAILED,
@@ -43,8 +45,13 @@ pub(super) fn index_of(device: DeviceId) -> usize {
     devices.iter().position(|other| *other == device).unwrap_or(devices.len())
 }
 
+/// Held while drivers are asked for their devices. Drivers begin to work when they are first asked, and some (PoCL 3.1)
+/// hand out devices on a second thread before the first thread has made them whole.
+static ASKING: Mutex<()> = Mutex::new(());
+
 /// The devices, at least one.
 fn devices() -> Result<Vec<DeviceId>, DeviceError> {
+    let _asking = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
     let platforms = match get_platform_ids() {
         Ok(platforms) if !platforms.is_empty() => platforms,
         Ok(_) => return Err(unavailable(no_platform(CL_PLATFORM_NOT_FOUND_KHR))),

@@ -9,9 +9,9 @@ use opencl3::command_queue::{enqueue_read_buffer, enqueue_write_buffer, flush};
 use opencl3::types::{CL_NON_BLOCKING, cl_command_queue, cl_event, cl_int, cl_mem};
 
 use super::codes;
+use super::copies::{Copies, Ended};
 use super::device::Shared;
-use super::event::{Progress, progress};
-use super::handle::{Buffer, Event, Handle, Queue};
+use super::handle::{Buffer, Handle, Queue};
 use super::pause::Pause;
 use crate::device::{
     Completion, CopyError, DeviceError, Download, Refused, Stream, StreamOptions, Ticket, Transfer, Upload,
@@ -51,65 +51,6 @@ struct InFlight {
     ticket: Ticket,
     transfer: Transfer,
     copies: Copies,
-}
-
-/// What was enqueued of a transfer: a copy a piece.
-#[derive(Debug, Default)]
-struct Copies {
-    events: [Option<Handle<Event>>; 2],
-    /// A copy that was refused after another one of the transfer had been enqueued.
-    refused: Option<cl_int>,
-    /// A copy that was enqueued and has no event.
-    untracked: bool,
-}
-
-/// How a transfer ended.
-enum Ended {
-    Landed,
-    Failed(cl_int),
-    Unknown(&'static str, cl_int),
-}
-
-impl Copies {
-    /// Notes a copy; says whether the transfer can still be handed back, for the reason given.
-    fn note(&mut self, enqueued: Result<cl_event, cl_int>) -> Result<(), cl_int> {
-        let piece = usize::from(self.events[0].is_some());
-        match enqueued {
-            // SAFETY: the call that enqueued the copy gave us a reference to its event.
-            Ok(event) => match unsafe { Handle::own(event) } {
-                Some(event) => self.events[piece] = Some(event),
-                None => self.untracked = true,
-            },
-            Err(code) if piece == 0 && !self.untracked => return Err(code),
-            Err(code) => self.refused = Some(code),
-        }
-        Ok(())
-    }
-
-    /// How they ended; `None` while one of them has not.
-    fn ended(&self) -> Option<Ended> {
-        let mut ended = match self.refused {
-            None => Ended::Landed,
-            Some(code) => Ended::Failed(code),
-        };
-        if self.untracked {
-            return Some(Ended::Unknown("the enqueue without an event", 0));
-        }
-        // The last one first: while it runs, nothing else need be asked.
-        for event in self.events.iter().rev().flatten() {
-            match progress(event) {
-                Progress::Running => return None,
-                Progress::Landed => {}
-                Progress::Failed(code) => ended = Ended::Failed(code),
-                Progress::Unknown(call, code) => return Some(Ended::Unknown(call, code)),
-            }
-        }
-        Some(ended)
-    }
-
-    fn leak(&mut self) {
-        self.events.iter_mut().flatten().for_each(Handle::leak);
-    }
 }
 
 impl OpenClStream {
@@ -159,11 +100,7 @@ impl OpenClStream {
     /// landed is said by its [`Completion`] alone.
     pub fn event(&self, ticket: Ticket) -> Option<cl_event> {
         let transfer = self.in_flight.iter().find(|transfer| transfer.ticket == ticket)?;
-        let copies = &transfer.copies;
-        if copies.refused.is_some() || copies.untracked {
-            return None;
-        }
-        copies.events.iter().flatten().next_back()?.retain_for_caller().ok()
+        transfer.copies.last_event()?.retain_for_caller().ok()
     }
 
     fn refusal(&self, offset: usize, len_bytes: usize) -> Result<(), DeviceError> {

@@ -1,0 +1,54 @@
+//! The program itself, in a run too short to mean anything.
+
+use std::process::{Command, Output};
+
+fn ring(options: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_transload-bench"));
+    command.arg("ring").args(options).output().expect("the program starts")
+}
+
+fn two_cores() -> bool {
+    let enough = std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= 2);
+    if !enough {
+        println!("skipped: two cores are needed");
+    }
+    enough
+}
+
+#[test]
+fn json_is_one_document_and_tables_have_every_part() {
+    if !two_cores() {
+        return;
+    }
+    let short = ["--quick", "--rounds", "1", "--run-ms", "1"];
+    let output = ring(&[&short[..], &["--json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    assert_eq!(document["schema"], 1);
+    assert_eq!(document["single"]["cells"].as_array().map(Vec::len), Some(9));
+    assert_eq!(document["batch"]["cells"].as_array().map(Vec::len), Some(3));
+    assert_eq!(document["early_claim"].as_array().map(Vec::len), Some(2));
+    for cell in document["single"]["cells"].as_array().into_iter().flatten() {
+        for column in cell["columns"].as_array().into_iter().flatten() {
+            assert_eq!(column["rates"].as_array().map(Vec::len), Some(1), "{column}");
+        }
+    }
+
+    let output = ring(&short);
+    let tables = String::from_utf8(output.stdout).expect("text");
+    for part in
+        ["One message a call", "Batches of 64", "in place", "in one thread", "early-claim", "Thresholds"]
+    {
+        assert!(tables.contains(part), "{part} is missing in\n{tables}");
+    }
+    assert!(tables.contains("**Careful**: 1 rounds only"), "{tables}");
+}
+
+#[test]
+fn options_without_sense_are_usage_errors() {
+    for options in [&["--rounds", "0"][..], &["--run-ms", "0"], &["--spread", "wide"], &["--what"]] {
+        let output = ring(options);
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        assert!(output.stdout.is_empty(), "{options:?}");
+    }
+}

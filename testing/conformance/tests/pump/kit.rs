@@ -1,0 +1,106 @@
+//! What the tests of the pump share.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use transload::device::host::{Gate, HostDevice};
+use transload::device::{self, Device};
+use transload::pump::{Intake, OnFull, Pump, PumpHandle, PumpOptions, Report, Sink};
+use transload::staging::{PinnedStagingBuffer, Producer};
+use transload_conformance::faulty::{Faults, Faulty};
+use transload_conformance::skip::skip;
+
+/// Bytes in a message of these tests: its number, little-endian.
+pub(crate) const MESSAGE: usize = 8;
+
+/// How long a pump may take to drain.
+pub(crate) const DRAIN: Duration = Duration::from_secs(30);
+
+/// A host device whose copies a gate can hold and whose calls can fail.
+pub(crate) fn faulty_host() -> (Faulty, Faults, Gate) {
+    let (faults, gate) = (Faults::new(), Gate::new());
+    (Faulty::new(Box::new(HostDevice::with_gate(gate.clone())), faults.clone()), faults, gate)
+}
+
+/// Batches of four messages, two in flight.
+pub(crate) fn options() -> PumpOptions {
+    let mut options = PumpOptions::default();
+    options.batch_bytes = 4 * MESSAGE;
+    options.in_flight = 2;
+    options
+}
+
+/// A ring of so many messages.
+pub(crate) fn ring(capacity: usize) -> (Producer, transload::staging::Consumer) {
+    PinnedStagingBuffer::builder(capacity, MESSAGE).sample_latency(true).build().unwrap().split()
+}
+
+/// What came back, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Collected {
+    pub(crate) numbers: Arc<Mutex<Vec<u64>>>,
+    /// Fails after so many messages.
+    pub(crate) fails_after: Option<usize>,
+}
+
+impl Collected {
+    pub(crate) fn numbers(&self) -> Vec<u64> {
+        self.numbers.lock().unwrap().clone()
+    }
+}
+
+impl Sink for Collected {
+    fn receive(&mut self, messages: &[u8], message_size: usize) -> io::Result<()> {
+        assert_eq!(message_size, MESSAGE);
+        let mut numbers = self.numbers.lock().unwrap();
+        if self.fails_after.is_some_and(|most| numbers.len() >= most) {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "no room"));
+        }
+        numbers.extend(
+            messages.chunks_exact(MESSAGE).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())),
+        );
+        Ok(())
+    }
+}
+
+/// A running pump with an intake that reads everything back.
+pub(crate) struct Rig {
+    pub(crate) intake: Intake,
+    pub(crate) running: PumpHandle,
+    pub(crate) back: Collected,
+}
+
+impl Rig {
+    pub(crate) fn new(device: &dyn Device, capacity: usize, on_full: OnFull) -> Self {
+        let (producer, consumer) = ring(capacity);
+        let back = Collected::default();
+        let pump = Pump::open(device, consumer, options()).unwrap().read_back(device, back.clone()).unwrap();
+        let intake = Intake::new(producer, on_full, &pump);
+        Self { intake, running: pump.spawn().unwrap(), back }
+    }
+
+    /// Lets go of the ring and waits for the pump.
+    pub(crate) fn finish(self) -> (Report, Vec<u64>) {
+        drop(self.intake);
+        let report = self.running.join();
+        balanced(&report);
+        (report, self.back.numbers())
+    }
+}
+
+/// What holds for every pump that has ended.
+pub(crate) fn balanced(report: &Report) {
+    assert_eq!(report.accepted, report.delivered + report.dropped, "{report:?}");
+    assert_eq!(report.bytes, report.delivered * MESSAGE as u64);
+}
+
+/// The devices that tests without gates run on: the host, and OpenCL where it is.
+pub(crate) fn devices(test: &str) -> Vec<Box<dyn Device>> {
+    let mut devices: Vec<Box<dyn Device>> = vec![Box::new(HostDevice::new())];
+    match device::open(&"opencl".parse().unwrap()) {
+        Ok(opencl) => devices.push(opencl),
+        Err(error) => skip(test, &error.to_string()),
+    }
+    devices
+}

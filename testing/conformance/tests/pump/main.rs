@@ -1,0 +1,8 @@
+//! The pump over devices that stop, fail and vanish: whatever happens, each message is counted once.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod failures;
+mod kit;
+mod policies;
+mod read_back;
+mod running;
