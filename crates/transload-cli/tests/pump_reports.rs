@@ -320,6 +320,12 @@ fn a_ring_of_a_gibibyte() {
 }
 
 #[test]
+fn as_many_producers_as_there_can_be() {
+    let run = pump(&["--producers", "1024", "--messages", "5000", "--capacity", "64", "--verify", "--json"]);
+    assert_eq!(count(&run.done().code(0).json(), "verified"), 5000);
+}
+
+#[test]
 fn the_smallest_of_everything() {
     let folder = tempfile::tempdir().unwrap();
     let to = arg(folder.path().join("to"));

@@ -29,8 +29,8 @@ pub(crate) struct PumpArgs {
     /// Messages that the ring holds: a power of two.
     #[arg(long, env = "TRANSLOAD_CAPACITY", default_value = "16384", value_parser = capacity, value_name = "N")]
     pub(super) capacity: usize,
-    /// Threads that generate messages.
-    #[arg(long, env = "TRANSLOAD_PRODUCERS", default_value = "2", value_parser = clap::value_parser!(u16).range(1..), value_name = "N")]
+    /// Threads that generate messages, at most 1024.
+    #[arg(long, env = "TRANSLOAD_PRODUCERS", default_value = "2", value_parser = clap::value_parser!(u16).range(1..=1024), value_name = "N")]
     pub(super) producers: u16,
     /// Stop after so many messages, all producers together.
     #[arg(long, env = "TRANSLOAD_MESSAGES", value_name = "N")]

@@ -74,9 +74,8 @@ fn tell(args: &PumpArgs, document: &Document) -> u8 {
 }
 
 fn run(args: &PumpArgs, verify: bool) -> Result<Document, Failure> {
-    let signals = StopSignals::watch()?;
     let Setup { pump, mut document, counts, feed } = Setup::new(args, verify)?;
-    signals.arm();
+    let signals = StopSignals::watch()?;
     let (ended, endings) = channel();
     let stop = Arc::new(Flag::new());
     let sources = feed.start(args, &stop, &ended)?;
