@@ -43,8 +43,9 @@ pub struct Bare {
 struct Meeting {
     arrivals: Padded<AtomicUsize>,
     stop: Padded<AtomicBool>,
-    /// Set by the producer before it arrives, so that both leave after the same step.
-    last: Padded<AtomicBool>,
+    /// The meeting after which both leave, by its number from 1; none yet is 0. A number and no flag: the producer may
+    /// be a step ahead when the consumer looks.
+    last: Padded<AtomicUsize>,
 }
 
 impl Meeting {
@@ -106,7 +107,9 @@ fn produce(chunks: &[Mutex<Vec<Slot>>], meeting: &Meeting, warm_up: usize) -> (u
         drop(slots);
         step += 1;
         let last = step > warm_up && meeting.stop.load(Ordering::Relaxed);
-        meeting.last.store(last, Ordering::Release);
+        if last {
+            meeting.last.store(step, Ordering::Release);
+        }
         meeting.meet();
         if last {
             return (step - warm_up, busy, start.elapsed());
@@ -120,7 +123,7 @@ fn consume(chunks: &[Mutex<Vec<Slot>>], meeting: &Meeting, warm_up: usize) -> Du
     let mut lines = Lines::default();
     loop {
         meeting.meet();
-        let last = meeting.last.load(Ordering::Acquire);
+        let last = meeting.last.load(Ordering::Acquire) == step + 1;
         if step == warm_up {
             busy = Duration::ZERO;
         }
