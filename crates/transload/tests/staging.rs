@@ -434,7 +434,10 @@ fn each_error_says_what_to_do_in_one_line() {
         DequeueError::TooManyBatches.to_string(),
         DequeueError::ZeroMax.to_string(),
     ];
-    assert_eq!(lines[4], "64 batches are open, the most there can be: drop one first");
+    assert_eq!(
+        lines[4],
+        "64 batches are open or wait behind one that is, the most there can be: drop the oldest first"
+    );
     assert_eq!(lines[5], "at most 0 messages were asked for: ask for 1 or more");
     assert!(lines.iter().all(|line| !line.is_empty() && !line.contains('\n')));
     assert!(size_of::<EnqueueError>() <= 24 && size_of::<DequeueError>() <= 24);

@@ -11,6 +11,8 @@ use super::pattern::PatternCheck;
 #[derive(Debug)]
 pub(super) struct Check {
     by: By,
+    /// Whether messages may be missing: the policy drops or refuses some, or a copy was given up.
+    lossy: bool,
     counts: Arc<Counts>,
 }
 
@@ -20,7 +22,7 @@ pub(super) enum By {
     /// Generated messages: with what they must be.
     Pattern(PatternCheck),
     /// Messages from outside: with their digests.
-    Digest { digests: Digests, lossy: bool },
+    Digest(Digests),
 }
 
 /// How many messages were right, and how many not.
@@ -31,15 +33,20 @@ pub(super) struct Counts {
 }
 
 impl Check {
-    pub(super) fn new(by: By) -> (Self, Arc<Counts>) {
+    pub(super) fn new(by: By, lossy: bool) -> (Self, Arc<Counts>) {
         let counts = Arc::new(Counts::default());
-        (Self { by, counts: counts.clone() }, counts)
+        (Self { by, lossy, counts: counts.clone() }, counts)
+    }
+
+    /// Some messages will not come.
+    pub(super) fn lost(&mut self) {
+        self.lossy = true;
     }
 
     pub(super) fn message(&mut self, message: &[u8]) {
         let right = match &mut self.by {
-            By::Pattern(check) => check.accepts(message),
-            By::Digest { digests, lossy } => digests.accepts(message, *lossy),
+            By::Pattern(check) => check.accepts(message, self.lossy),
+            By::Digest(digests) => digests.accepts(message, self.lossy),
         };
         let count = if right { &self.counts.verified } else { &self.counts.corrupt };
         count.add_as_only_writer(1);

@@ -77,35 +77,34 @@ pub(super) struct PatternCheck {
     pattern: Pattern,
     /// The number that is expected next of each producer.
     expected: Vec<u64>,
-    /// Whether messages may be missing, since the policy drops or refuses some.
-    lossy: bool,
 }
 
 impl PatternCheck {
-    pub(super) fn new(pattern: Pattern, lossy: bool) -> Self {
+    pub(super) fn new(pattern: Pattern) -> Self {
         let producers = usize::try_from(pattern.producers).unwrap_or_default();
-        Self { pattern, expected: vec![0; producers], lossy }
+        Self { pattern, expected: vec![0; producers] }
     }
 
-    /// Whether a message is whole, and none before it is missing or repeated.
-    pub(super) fn accepts(&mut self, message: &[u8]) -> bool {
+    /// Whether a message is whole, and none before it is repeated, nor missing unless some may be.
+    pub(super) fn accepts(&mut self, message: &[u8], lossy: bool) -> bool {
         let Some((producer, number)) = self.pattern.read(message) else { return false };
         let Some(expected) = usize::try_from(producer).ok().and_then(|index| self.expected.get_mut(index))
         else {
             return false;
         };
         let bits = self.pattern.stamp_bits - self.pattern.producer_bits;
-        if bits == 0 || self.lossy && bits < ENOUGH_BITS {
+        if bits == 0 || lossy && bits < ENOUGH_BITS {
             return true;
         }
         let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
         let ahead = number.wrapping_sub(*expected) & mask;
         // Behind looks like far ahead.
-        let right = if self.lossy { ahead <= mask / 2 } else { ahead == 0 };
-        if right {
+        let forward = ahead <= mask / 2;
+        if forward {
+            // Also if some are missing: that is told once.
             *expected = expected.wrapping_add(ahead).wrapping_add(1);
         }
-        right
+        forward && (lossy || ahead == 0)
     }
 }
 
@@ -124,11 +123,11 @@ mod tests {
         for message_size in [1, 3, 7, 8, 9, 24, 63, 256, 4097] {
             for producers in [1, 2, 3, 4] {
                 let pattern = Pattern::new(message_size, producers).unwrap();
-                let mut check = PatternCheck::new(pattern, false);
+                let mut check = PatternCheck::new(pattern);
                 for number in 0..1000 {
                     for producer in 0..u64::from(producers) {
                         assert!(
-                            check.accepts(&message(pattern, producer, number)),
+                            check.accepts(&message(pattern, producer, number), false),
                             "{message_size} {producers}"
                         );
                     }
@@ -144,35 +143,39 @@ mod tests {
         for bit in 0..61 * 8 {
             let mut torn = message(pattern, 1, 0);
             torn[bit / 8] ^= 1 << (bit % 8);
-            assert!(!PatternCheck::new(pattern, false).accepts(&torn), "bit {bit}");
+            assert!(!PatternCheck::new(pattern).accepts(&torn, false), "bit {bit}");
         }
     }
 
     #[test]
     fn numbers_that_come_round_while_messages_are_dropped_tell_nothing() {
         let pattern = Pattern::new(1, 4).unwrap();
-        let mut check = PatternCheck::new(pattern, true);
+        let mut check = PatternCheck::new(pattern);
         for number in [0, 40, 3, 64, 64] {
-            assert!(check.accepts(&message(pattern, 3, number)));
+            assert!(check.accepts(&message(pattern, 3, number), true));
         }
         let pattern = Pattern::new(9, 3).unwrap();
-        let mut check = PatternCheck::new(pattern, true);
-        assert!(check.accepts(&message(pattern, 2, 1 << 40)));
-        assert!(!check.accepts(&message(pattern, 2, 1 << 39)), "there is room for numbers that only grow");
-        assert!(!check.accepts(&message(pattern, 3, 0)), "there are three producers");
+        let mut check = PatternCheck::new(pattern);
+        assert!(check.accepts(&message(pattern, 2, 1 << 40), true));
+        assert!(
+            !check.accepts(&message(pattern, 2, 1 << 39), true),
+            "there is room for numbers that only grow"
+        );
+        assert!(!check.accepts(&message(pattern, 3, 0), true), "there are three producers");
     }
 
     #[test]
     fn missing_and_repeated_messages_are_caught() {
         let pattern = Pattern::new(16, 2).unwrap();
-        let mut check = PatternCheck::new(pattern, false);
-        assert!(check.accepts(&message(pattern, 0, 0)));
-        assert!(!check.accepts(&message(pattern, 0, 0)), "repeated");
-        assert!(!check.accepts(&message(pattern, 0, 2)), "missing");
-        let mut check = PatternCheck::new(pattern, true);
-        assert!(check.accepts(&message(pattern, 0, 5)), "a lossy policy drops some");
-        assert!(!check.accepts(&message(pattern, 0, 4)), "but never goes back");
-        assert!(!check.accepts(&message(pattern, 0, 5)), "nor repeats");
-        assert!(!check.accepts(&message(pattern, 0, 6)[..15]), "nor cuts");
+        let mut check = PatternCheck::new(pattern);
+        assert!(check.accepts(&message(pattern, 0, 0), false));
+        assert!(!check.accepts(&message(pattern, 0, 0), false), "repeated");
+        assert!(!check.accepts(&message(pattern, 0, 2), false), "missing");
+        assert!(check.accepts(&message(pattern, 0, 3), false), "which is told once");
+        let mut check = PatternCheck::new(pattern);
+        assert!(check.accepts(&message(pattern, 0, 5), true), "a lossy policy drops some");
+        assert!(!check.accepts(&message(pattern, 0, 4), true), "but never goes back");
+        assert!(!check.accepts(&message(pattern, 0, 5), true), "nor repeats");
+        assert!(!check.accepts(&message(pattern, 0, 6)[..15], true), "nor cuts");
     }
 }

@@ -66,9 +66,9 @@ impl Setup {
         let lossy = args.on_full != OnFull::Block;
         let (check, counts) = match (verify, &sources) {
             (false, _) => (None, None),
-            (true, Sources::Generated(pattern)) => checked(By::Pattern(PatternCheck::new(*pattern, lossy))),
+            (true, Sources::Generated(pattern)) => checked(By::Pattern(PatternCheck::new(*pattern)), lossy),
             (true, Sources::Input { digests, .. }) => {
-                checked(By::Digest { digests: digests.clone().unwrap_or_default(), lossy })
+                checked(By::Digest(digests.clone().unwrap_or_default()), lossy)
             }
         };
         let write = args.read_back.as_ref().map(|to| sink::open(to, framing, unended.clone())).transpose()?;
@@ -185,8 +185,8 @@ fn overwrites(args: &PumpArgs) -> bool {
     from.is_some() && from == to
 }
 
-fn checked(by: By) -> (Option<Check>, Option<Arc<Counts>>) {
-    let (check, counts) = Check::new(by);
+fn checked(by: By, lossy: bool) -> (Option<Check>, Option<Arc<Counts>>) {
+    let (check, counts) = Check::new(by, lossy);
     (Some(check), Some(counts))
 }
 

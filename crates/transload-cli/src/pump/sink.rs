@@ -26,16 +26,21 @@ impl ReadBack {
 
 impl Sink for ReadBack {
     fn receive(&mut self, messages: &[u8], message_size: usize) -> io::Result<()> {
-        for message in messages.chunks_exact(message_size) {
-            if let Some(check) = &mut self.check {
-                check.message(message);
-            }
-            if let Some(write) = &mut self.write {
-                write.write(message)?;
-            }
+        if let Some(write) = &mut self.write {
+            messages.chunks_exact(message_size).try_for_each(|message| write.write(message))?;
         }
         // These messages count as delivered from now on, and a reader may wait for them.
-        self.flush()
+        self.flush()?;
+        if let Some(check) = &mut self.check {
+            messages.chunks_exact(message_size).for_each(|message| check.message(message));
+        }
+        Ok(())
+    }
+
+    fn lost(&mut self, _: usize) {
+        if let Some(check) = &mut self.check {
+            check.lost();
+        }
     }
 
     fn finish(&mut self) -> io::Result<()> {

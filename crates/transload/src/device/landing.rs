@@ -1,7 +1,7 @@
 //! Host memory that downloads go to.
 
 use super::{Device, DeviceError};
-use crate::memory::{Slab, Tenancy};
+use crate::memory::{Policy, Slab, Tenancy};
 use crate::region::{Access, Region};
 
 /// Registered host memory with one owner, that a device writes while it belongs to a [`Download`](super::Download).
@@ -18,7 +18,8 @@ impl Landing {
     ///
     /// [`DeviceError`] if there is no memory or the device refuses it.
     pub fn new(device: &dyn Device, len_bytes: usize) -> Result<Self, DeviceError> {
-        let slab = Slab::new(1, len_bytes)?;
+        // Not locked here: a device that needs that pins what is registered with it.
+        let slab = Slab::builder(1, len_bytes).lock(Policy::Never).build()?;
         let tenancy = slab.occupy()?;
         Ok(Self { region: device.register(&slab, Access::WRITE)?, tenancy })
     }

@@ -226,7 +226,11 @@ impl Engine {
     fn end_oldest(&mut self) -> bool {
         let Some(flight) = self.flights.front_mut() else { return false };
         let delivered = match (&flight.state, &mut self.read_back) {
-            (State::GivenUp, _) => false,
+            (State::GivenUp, None) => false,
+            (State::GivenUp, Some(read_back)) => {
+                read_back.sink.lost(flight.messages);
+                false
+            }
             (State::Landed, None) => true,
             (State::Fetched(landing), Some(read_back)) => {
                 let bytes = flight.messages * self.message_size;

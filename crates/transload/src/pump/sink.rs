@@ -24,6 +24,8 @@ pub struct Landed {
 pub(super) type LandedCallback = Box<dyn FnMut(&Landed) + Send>;
 
 /// Receives what is read back from the device, in order, on the pump's thread.
+///
+/// While a sink blocks, so does the pump: it looks at requests to stop between batches only.
 pub trait Sink: Send {
     /// Takes messages that have come back: a whole number of them, one behind the other.
     ///
@@ -31,6 +33,12 @@ pub trait Sink: Send {
     ///
     /// An error ends the pump; these messages then count as dropped.
     fn receive(&mut self, messages: &[u8], message_size: usize) -> io::Result<()>;
+
+    /// So many messages that stood here will not come: their copy was given up. They count as dropped. What a policy
+    /// dropped before it reached the device is not told.
+    fn lost(&mut self, messages: usize) {
+        let _ = messages;
+    }
 
     /// Nothing more will come: flush.
     ///

@@ -45,7 +45,9 @@ fn a_batch_that_fails_too_often_is_given_up_and_counted() {
         gate.open();
         assert!(until(|| rig.running.stopper().progress().dropped == 4), "given up after three retries");
         offer(&rig, 4..100);
+        let told = rig.back.clone();
         let (report, back) = rig.finish();
+        assert_eq!(told.lost(), 4, "the sink is told");
         assert!(report.error.is_none(), "the pump goes on: {report:?}");
         assert_eq!((report.accepted, report.delivered, report.dropped), (100, 96, 4));
         assert_eq!(back, (4..100).collect::<Vec<_>>());

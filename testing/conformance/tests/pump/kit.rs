@@ -40,6 +40,7 @@ pub(crate) fn ring(capacity: usize) -> (Producer, transload::staging::Consumer) 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) numbers: Arc<Mutex<Vec<u64>>>,
+    pub(crate) lost: Arc<Mutex<usize>>,
     /// Fails after so many messages.
     pub(crate) fails_after: Option<usize>,
 }
@@ -47,6 +48,11 @@ pub(crate) struct Collected {
 impl Collected {
     pub(crate) fn numbers(&self) -> Vec<u64> {
         self.numbers.lock().unwrap().clone()
+    }
+
+    /// How many messages it was told will not come.
+    pub(crate) fn lost(&self) -> usize {
+        *self.lost.lock().unwrap()
     }
 }
 
@@ -61,6 +67,10 @@ impl Sink for Collected {
             messages.chunks_exact(MESSAGE).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())),
         );
         Ok(())
+    }
+
+    fn lost(&mut self, messages: usize) {
+        *self.lost.lock().unwrap() += messages;
     }
 }
 
