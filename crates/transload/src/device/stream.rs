@@ -83,21 +83,4 @@ pub trait Stream: fmt::Debug + Send {
 
     /// The back end's own type, for its native handles.
     fn as_any(&self) -> &dyn Any;
-
-    /// Submits, refusing first what every back end refuses: for implementations.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceError::Busy`], [`DeviceError::OutOfQueue`].
-    fn check(&self, offset: usize, len_bytes: usize) -> Result<(), DeviceError> {
-        let limit = self.in_flight_limit();
-        if self.in_flight() >= limit {
-            return Err(DeviceError::Busy { limit });
-        }
-        let available = self.queue_bytes();
-        match offset.checked_add(len_bytes) {
-            Some(end) if end <= available => Ok(()),
-            _ => Err(DeviceError::OutOfQueue { offset, len_bytes, available }),
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{CopyError, Landing};
+use super::{CopyError, DeviceError, Landing, Stream};
 use crate::region::Region;
 use crate::staging::Batch;
 
@@ -54,9 +54,19 @@ impl Upload {
         self.to..self.to.saturating_add(self.batch.bytes())
     }
 
-    /// Whether the region is of the batch's slab and may be read.
-    pub fn is_registered(&self) -> bool {
-        self.region.slab().same_memory(self.batch.ring().slab()) && self.region.access().reads()
+    /// Refuses what every back end refuses; `holds` says whether the region is of the stream's own device. For back ends.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Busy`], [`DeviceError::OutOfQueue`], [`DeviceError::NotRegistered`].
+    pub fn check(&self, stream: &dyn Stream, holds: bool) -> Result<(), DeviceError> {
+        check_room(stream, &self.device_range())?;
+        let same_memory = self.region.slab().same_memory(self.batch.ring().slab());
+        if same_memory && self.region.access().reads() && holds {
+            Ok(())
+        } else {
+            Err(DeviceError::NotRegistered { purpose: "reading" })
+        }
     }
 
     /// The address and length of each piece, for back ends. Valid while the upload exists.
@@ -89,6 +99,25 @@ impl Download {
         &self.landing
     }
 
+    /// As [`Upload::check`].
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Busy`], [`DeviceError::OutOfQueue`], [`DeviceError::LandingTooSmall`],
+    /// [`DeviceError::NotRegistered`].
+    pub fn check(&self, stream: &dyn Stream, holds: bool) -> Result<(), DeviceError> {
+        check_room(stream, &self.from)?;
+        let (needed, available) = (self.from.len(), self.landing.len_bytes());
+        if needed > available {
+            return Err(DeviceError::LandingTooSmall { needed, available });
+        }
+        if self.landing.region().access().writes() && holds {
+            Ok(())
+        } else {
+            Err(DeviceError::NotRegistered { purpose: "writing" })
+        }
+    }
+
     /// The memory, for back ends.
     pub fn landing_mut(&mut self) -> &mut Landing {
         &mut self.landing
@@ -103,6 +132,19 @@ impl Download {
     pub fn quarantine(self) {
         self.landing.quarantine();
     }
+}
+
+/// Whether a stream has room for one more transfer, of this range of its queue.
+fn check_room(stream: &dyn Stream, range: &Range<usize>) -> Result<(), DeviceError> {
+    let limit = stream.in_flight_limit();
+    if stream.in_flight() >= limit {
+        return Err(DeviceError::Busy { limit });
+    }
+    let (len_bytes, available) = (range.len(), stream.queue_bytes());
+    if range.end > available || range.start > range.end {
+        return Err(DeviceError::OutOfQueue { offset: range.start, len_bytes, available });
+    }
+    Ok(())
 }
 
 /// What a completion hands back.

@@ -87,15 +87,8 @@ impl Stream for HostStream {
     }
 
     fn submit(&mut self, upload: Upload) -> Result<Ticket, Refused<Upload>> {
-        let range = upload.device_range();
-        if let Err(error) = self.check(range.start, range.len()) {
+        if let Err(error) = upload.check(self, self.device.holds(upload.region())) {
             return Err(Refused { transfer: upload, error });
-        }
-        if !upload.is_registered() || !self.device.holds(upload.region()) {
-            return Err(Refused {
-                transfer: upload,
-                error: DeviceError::NotRegistered { purpose: "reading" },
-            });
         }
         self.start(Transfer::Upload(upload)).map_err(|transfer| match transfer {
             Transfer::Upload(transfer) => Refused { transfer, error: Self::thread_gone() },
@@ -104,21 +97,8 @@ impl Stream for HostStream {
     }
 
     fn fetch(&mut self, download: Download) -> Result<Ticket, Refused<Download>> {
-        let range = download.device_range();
-        if let Err(error) = self.check(range.start, range.len()) {
+        if let Err(error) = download.check(self, self.device.holds(download.landing().region())) {
             return Err(Refused { transfer: download, error });
-        }
-        let (needed, available) = (range.len(), download.landing().len_bytes());
-        if needed > available {
-            let error = DeviceError::LandingTooSmall { needed, available };
-            return Err(Refused { transfer: download, error });
-        }
-        let region = download.landing().region();
-        if !region.access().writes() || !self.device.holds(region) {
-            return Err(Refused {
-                transfer: download,
-                error: DeviceError::NotRegistered { purpose: "writing" },
-            });
         }
         self.start(Transfer::Download(download)).map_err(|transfer| match transfer {
             Transfer::Download(transfer) => Refused { transfer, error: Self::thread_gone() },

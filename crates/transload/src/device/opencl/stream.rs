@@ -103,8 +103,7 @@ impl OpenClStream {
         transfer.copies.last_event()?.retain_for_caller().ok()
     }
 
-    fn refusal(&self, offset: usize, len_bytes: usize) -> Result<(), DeviceError> {
-        self.check(offset, len_bytes)?;
+    fn check_alive(&self) -> Result<(), DeviceError> {
         match &self.lost {
             None => Ok(()),
             Some(reason) => Err(DeviceError::Lost { reason: reason.clone() }),
@@ -216,15 +215,12 @@ impl Stream for OpenClStream {
     }
 
     fn submit(&mut self, upload: Upload) -> Result<Ticket, Refused<Upload>> {
-        let range = upload.device_range();
-        if let Err(error) = self.refusal(range.start, range.len()) {
+        let allowed =
+            upload.check(self, self.device.holds(upload.region())).and_then(|()| self.check_alive());
+        if let Err(error) = allowed {
             return Err(Refused { transfer: upload, error });
         }
-        if !upload.is_registered() || !self.device.holds(upload.region()) {
-            let error = DeviceError::NotRegistered { purpose: "reading" };
-            return Err(Refused { transfer: upload, error });
-        }
-        let (mut copies, mut to) = (Copies::default(), range.start);
+        let (mut copies, mut to) = (Copies::default(), upload.device_range().start);
         // An empty piece is an error in some versions of the standard.
         for piece in upload.pieces().into_iter().filter(|(_, len_bytes)| *len_bytes > 0) {
             if let Err(code) = copies.note(self.write(piece, to)) {
@@ -236,20 +232,12 @@ impl Stream for OpenClStream {
     }
 
     fn fetch(&mut self, mut download: Download) -> Result<Ticket, Refused<Download>> {
+        let holds = self.device.holds(download.landing().region());
+        if let Err(error) = download.check(self, holds).and_then(|()| self.check_alive()) {
+            return Err(Refused { transfer: download, error });
+        }
         let range = download.device_range();
-        if let Err(error) = self.refusal(range.start, range.len()) {
-            return Err(Refused { transfer: download, error });
-        }
-        let (needed, available) = (range.len(), download.landing().len_bytes());
-        if needed > available {
-            let error = DeviceError::LandingTooSmall { needed, available };
-            return Err(Refused { transfer: download, error });
-        }
-        let region = download.landing().region();
-        if !region.access().writes() || !self.device.holds(region) {
-            let error = DeviceError::NotRegistered { purpose: "writing" };
-            return Err(Refused { transfer: download, error });
-        }
+        let needed = range.len();
         let mut copies = Copies::default();
         if needed > 0 {
             let target = download.landing_mut().as_mut_ptr();
