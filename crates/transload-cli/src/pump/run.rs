@@ -217,7 +217,7 @@ impl Watch<'_> {
         let mut report = Report::default();
         report.accepted = progress.accepted;
         report.delivered = progress.delivered;
-        report.dropped = progress.accepted - progress.delivered;
+        report.dropped = progress.accepted.saturating_sub(progress.delivered);
         report.rejected = progress.rejected;
         report.skipped = progress.skipped;
         report.bytes = progress.delivered * slot_bytes as u64;

@@ -1,21 +1,22 @@
 //! What the threads around a pump tell each other.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use transload_core::{Counter, Flag};
 
+use super::Progress;
 use crate::staging::StagingRing;
 
 /// Flags and counters that a pump shares with its intakes and its handle.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Control {
     /// The ring is full and the oldest messages are to make room: from intakes to the pump.
     pub(super) shed: Flag,
     /// End now: what is not yet on the device is dropped.
     pub(super) abort: Flag,
-    /// When draining ends, once somebody has asked the pump to stop.
-    drain_until: Mutex<Option<Instant>>,
+    /// When draining ends, once somebody has asked the pump to stop: in nanoseconds since `epoch`, or 0.
+    drain_until_nanos: Counter,
+    epoch: Instant,
     /// Messages whose batches the device's tail has passed. Written by the pump.
     pub(super) delivered: Counter,
     /// Accepted messages that will not arrive: dropped out of the ring or given up. Written by the pump.
@@ -29,52 +30,51 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Asks the pump to end draining at `until`, or earlier if somebody asked for that.
-    pub(super) fn drain_until(&self, until: Instant) {
-        let mut deadline = self.drain_until.lock().unwrap_or_else(PoisonError::into_inner);
-        *deadline = Some(deadline.map_or(until, |earlier| earlier.min(until)));
+    pub(super) fn new() -> Self {
+        Self {
+            shed: Flag::new(),
+            abort: Flag::new(),
+            drain_until_nanos: Counter::new(),
+            epoch: Instant::now(),
+            delivered: Counter::new(),
+            dropped: Counter::new(),
+            dropped_new: Counter::new(),
+            rejected: Counter::new(),
+            failed_copies: Counter::new(),
+        }
+    }
+
+    /// Asks the pump to end draining so long from now, or earlier if somebody asked for that.
+    pub(super) fn drain_for(&self, time: Duration) {
+        let nanos =
+            self.nanos_now().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)).max(1);
+        let earlier = self.drain_until_nanos.value();
+        self.drain_until_nanos.set(if earlier == 0 { nanos } else { earlier.min(nanos) });
     }
 
     /// Whether the pump must not submit any more.
     pub(super) fn is_over(&self) -> bool {
-        self.abort.is_raised()
-            || self
-                .drain_until
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .is_some_and(|until| until <= Instant::now())
+        let drain_until = self.drain_until_nanos.value();
+        self.abort.is_raised() || (drain_until != 0 && drain_until <= self.nanos_now())
     }
-}
 
-/// How far a running pump is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Progress {
-    /// Messages accepted so far.
-    pub accepted: u64,
-    /// Messages on the device, and read back where that was asked for.
-    pub delivered: u64,
-    /// Accepted messages that will not arrive.
-    pub dropped: u64,
-    /// Messages refused.
-    pub rejected: u64,
-    /// Slots whose reservations were dropped.
-    pub skipped: u64,
-}
+    fn nanos_now(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
 
-impl Control {
     /// How far the pump of this ring is.
     pub(super) fn progress(&self, ring: &StagingRing) -> Progress {
         // Read before the ring, so that what is accepted is never less than what is delivered and dropped.
-        let (delivered, dropped) = (self.delivered.value(), self.dropped.value() + self.dropped_new.value());
+        let (delivered, dropped) = (self.delivered.value(), self.dropped.value());
+        let dropped_new = self.dropped_new.value();
         let statistics = ring.statistics();
-        let taken = statistics.delivered + statistics.cleared + self.dropped_new.value();
         Progress {
-            accepted: taken + ring.len() as u64,
+            accepted: statistics.delivered + statistics.cleared + ring.len() as u64 + dropped_new,
             delivered,
-            dropped,
+            dropped: dropped + dropped_new,
             rejected: self.rejected.value(),
             skipped: statistics.skipped,
+            stalled: statistics.stalled,
         }
     }
 }

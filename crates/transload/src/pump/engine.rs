@@ -1,6 +1,7 @@
 //! A pump while it runs.
 
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -119,44 +120,64 @@ impl Engine {
 
     fn complete(&mut self, completion: Completion) {
         let Completion { ticket, transfer, result } = completion;
-        let index = self.flights.iter().position(|flight| flight.has(ticket));
-        let Some(flight) = index.and_then(|index| self.flights.get_mut(index)) else {
+        let Some(index) = self.flights.iter().position(|flight| flight.has(ticket)) else {
             debug_assert!(false, "a completion of transfer {ticket}, which is not in flight");
             return;
         };
+        let flight = &mut self.flights[index];
         if matches!(flight.state, State::Uploading(_)) {
             self.uploading -= 1;
         }
-        let failed = result.is_err();
-        if failed {
-            self.control.failed_copies.add_as_only_writer(1);
-            flight.failures += 1;
-        }
-        let give_up = failed && flight.failures > self.options.retries;
-        flight.state = match transfer {
-            Transfer::Upload(upload) if !failed => {
+        match (transfer, &result) {
+            (Transfer::Upload(upload), Ok(())) => {
                 self.measure.ages(upload.batch().sampled_ages());
                 flight.failures = 0;
                 // Dropping the upload gives the slots back to the producers.
-                State::Landed
+                flight.state = State::Landed;
             }
-            Transfer::Upload(upload) if !give_up => State::UploadAgain(Box::new(upload)),
-            Transfer::Download(download) if !failed => State::Fetched(download.into_landing()),
-            Transfer::Download(download) if !give_up => State::FetchAgain(download.into_landing()),
-            Transfer::Download(download) => {
-                if let Some(read_back) = &mut self.read_back {
-                    read_back.landings.push(download.into_landing());
-                }
-                State::GivenUp
+            (Transfer::Download(download), Ok(())) => flight.state = State::Fetched(download.into_landing()),
+            (Transfer::Upload(upload), Err(error)) => {
+                self.failed(index, error, State::UploadAgain(Box::new(upload)));
             }
-            Transfer::Upload(_) | Transfer::Quarantined { .. } => State::GivenUp,
-        };
-        if matches!(flight.state, State::GivenUp) {
-            self.control.dropped.add_as_only_writer(flight.messages as u64);
-            tracing::warn!(messages = flight.messages, "a batch was given up: {result:?}");
+            (Transfer::Download(download), Err(error)) => {
+                self.failed(index, error, State::FetchAgain(download.into_landing()));
+            }
+            (Transfer::Quarantined { .. }, _) => self.give_up(index, "the device is lost"),
         }
         if let Err(CopyError::Lost { reason }) = result {
             self.error.get_or_insert(DeviceError::Lost { reason }.into());
+        }
+    }
+
+    /// A copy of a flight has failed: it is tried `again`, unless that was often enough.
+    fn failed(&mut self, index: usize, reason: impl Display, again: State) {
+        self.control.failed_copies.add_as_only_writer(1);
+        let flight = &mut self.flights[index];
+        flight.failures += 1;
+        if flight.failures <= self.options.retries {
+            flight.state = again;
+            return;
+        }
+        if let (State::FetchAgain(landing), Some(read_back)) = (again, &mut self.read_back) {
+            read_back.landings.push(landing);
+        }
+        self.give_up(index, reason);
+    }
+
+    fn give_up(&mut self, index: usize, reason: impl Display) {
+        let flight = &mut self.flights[index];
+        flight.state = State::GivenUp;
+        self.control.dropped.add_as_only_writer(flight.messages as u64);
+        tracing::warn!(messages = flight.messages, "a batch was given up: {reason}");
+    }
+
+    /// The device has refused to start a copy. What its driver refuses once may pass later; anything else does not.
+    fn refused(&mut self, index: usize, error: DeviceError, again: State) {
+        if matches!(error, DeviceError::Driver { .. }) {
+            self.failed(index, error, again);
+        } else {
+            self.give_up(index, &error);
+            self.error.get_or_insert(error.into());
         }
     }
 
@@ -186,8 +207,7 @@ impl Engine {
                     self.uploading += 1;
                 }
                 Err(refused) => {
-                    self.control.dropped.add_as_only_writer(flight.messages as u64);
-                    self.error = Some(refused.error.into());
+                    self.refused(index, refused.error, State::UploadAgain(Box::new(refused.transfer)));
                 }
             },
             State::Landed => {
@@ -214,9 +234,7 @@ impl Engine {
         match self.stream.fetch(Download::new(flight.device_range.clone(), landing)) {
             Ok(ticket) => flight.state = State::Fetching(ticket),
             Err(refused) => {
-                flight.state = State::GivenUp;
-                self.control.dropped.add_as_only_writer(flight.messages as u64);
-                self.error = Some(refused.error.into());
+                self.refused(index, refused.error, State::FetchAgain(refused.transfer.into_landing()));
             }
         }
         true
@@ -327,8 +345,8 @@ impl Engine {
         now.duration_since(first_seen) >= self.options.batch_delay
             || self.consumer.is_closed()
             || self.consumer.reaches(self.consumer.until_wrap())
-            // With nothing in flight, a full ring has a full batch.
-            || (self.uploading > 0 && self.consumer.is_full())
+            // Last, as it takes the line of the ring's tail from the producers.
+            || self.consumer.is_full()
     }
 
     /// When the batch that is being gathered goes out whatever its size.
@@ -342,17 +360,16 @@ impl Engine {
         let (messages, first_position) = (batch.messages(), batch.first_position());
         let upload = Upload::new(&self.region, batch, to);
         let device_range = upload.device_range();
-        match self.stream.submit(upload) {
-            Ok(ticket) => {
-                self.measure.batch(messages);
-                self.space.hand_out(&device_range);
-                self.uploading += 1;
-                let state = State::Uploading(ticket);
-                self.flights.push_back(Flight { device_range, messages, first_position, failures: 0, state });
-            }
+        self.measure.batch(messages);
+        self.space.hand_out(&device_range);
+        let index = self.flights.len();
+        let submitted = self.stream.submit(upload);
+        let state = submitted.as_ref().map_or(State::GivenUp, |&ticket| State::Uploading(ticket));
+        self.flights.push_back(Flight { device_range, messages, first_position, failures: 0, state });
+        match submitted {
+            Ok(_) => self.uploading += 1,
             Err(refused) => {
-                self.control.dropped.add_as_only_writer(messages as u64);
-                self.error = Some(refused.error.into());
+                self.refused(index, refused.error, State::UploadAgain(Box::new(refused.transfer)));
             }
         }
     }
@@ -380,14 +397,17 @@ impl Engine {
     fn end(&mut self) {
         self.consumer.close();
         let until = Instant::now() + LAST_WAIT;
-        while self.error.is_none() && self.stream.in_flight() > 0 && !self.control.abort.is_raised() {
-            if Instant::now() >= until {
+        // Once in any case: what has landed has arrived.
+        while self.error.is_none() {
+            self.collect();
+            self.advance();
+            let over = self.control.abort.is_raised() || Instant::now() >= until;
+            if over || self.stream.in_flight() == 0 {
                 break;
             }
             if let Some(completion) = self.stream.wait(SHORT) {
                 self.complete(completion);
             }
-            self.advance();
         }
         for flight in &self.flights {
             if !matches!(flight.state, State::GivenUp) {
@@ -402,16 +422,18 @@ impl Engine {
         }
     }
 
-    /// Drops what is left in the ring, reservations that are just being committed included.
+    /// Drops what is left in the ring, reservations that are just being committed included. What is claimed and not
+    /// committed in time, or cannot be taken since too many batches are open, counts as accepted and dropped too.
     fn empty_ring(&mut self, until: Instant) {
         loop {
             self.control.dropped.add_as_only_writer(self.consumer.clear());
             match self.consumer.is_ready() {
-                Err(_) => return,
-                _ if Instant::now() >= until => return,
+                Err(_) => break,
+                _ if Instant::now() >= until => break,
                 _ => std::thread::yield_now(),
             }
         }
+        self.control.dropped.add_as_only_writer(self.consumer.len() as u64);
     }
 
     fn report(self, elapsed: Duration) -> Report {

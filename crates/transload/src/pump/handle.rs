@@ -3,10 +3,10 @@
 use std::any::Any;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::control::{Control, Progress};
-use super::{Pump, PumpError, Report};
+use super::control::Control;
+use super::{Progress, Pump, PumpError, Report};
 use crate::staging::StagingRing;
 
 /// A pump that runs on a thread of its own. Dropping the handle lets it run on.
@@ -27,9 +27,7 @@ impl PumpStopper {
     /// Closes the ring, and gives what it has accepted so long to reach the device. What has not been submitted by
     /// then is dropped and counted.
     pub fn stop(&self, drain_timeout: Duration) {
-        if let Some(until) = Instant::now().checked_add(drain_timeout) {
-            self.control.drain_until(until);
-        }
+        self.control.drain_for(drain_timeout);
         self.ring.close();
     }
 
@@ -73,9 +71,11 @@ impl PumpHandle {
             Report {
                 accepted: progress.accepted,
                 delivered: progress.delivered,
-                dropped: progress.accepted - progress.delivered,
+                dropped: progress.accepted.saturating_sub(progress.delivered),
                 rejected: progress.rejected,
                 skipped: progress.skipped,
+                quarantined: stopper.ring.statistics().quarantined,
+                bytes: progress.delivered * stopper.ring.message_size() as u64,
                 error: Some(PumpError::Panicked(words(&*panic))),
                 ..Report::default()
             }

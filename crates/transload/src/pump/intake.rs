@@ -1,44 +1,14 @@
 //! Where messages come in, and what happens when there is no room.
 
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::control::Control;
-use super::pump::Pump;
+use super::{OnFull, Pump};
 use crate::staging::{EnqueueError, Producer};
 
 /// How long an intake waits for room before it asks the pump again to shed.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
-
-/// What happens to a message when the ring is full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum OnFull {
-    /// The source waits.
-    #[default]
-    Block,
-    /// The message is refused and counted, and was never accepted.
-    Reject,
-    /// The message is accepted, dropped at once and counted.
-    DropNew,
-    /// The pump drops the oldest batch that it has not yet submitted, and counts it. What the device has cannot be
-    /// dropped: while it holds the oldest slots, the source waits.
-    DropOldest,
-}
-
-impl FromStr for OnFull {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "block" => Ok(Self::Block),
-            "reject" => Ok(Self::Reject),
-            "drop-new" => Ok(Self::DropNew),
-            "drop-oldest" => Ok(Self::DropOldest),
-            _ => Err(format!("`{text}` is no policy: use block, reject, drop-new or drop-oldest")),
-        }
-    }
-}
 
 /// What became of a message that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

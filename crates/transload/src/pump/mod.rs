@@ -55,19 +55,22 @@ mod handle;
 mod idle;
 mod intake;
 mod measure;
+mod on_full;
 mod options;
+mod progress;
 #[expect(clippy::module_inception, reason = "the folder is the part, this file its main noun")]
 mod pump;
 mod queue;
 mod report;
 mod sink;
 
-pub use control::Progress;
 pub use error::PumpError;
 pub use handle::{PumpHandle, PumpStopper};
-pub use intake::{Intake, OnFull, Outcome};
+pub use intake::{Intake, Outcome};
 pub use measure::Latency;
+pub use on_full::{OnFull, ParseOnFullError};
 pub use options::PumpOptions;
+pub use progress::Progress;
 pub use pump::Pump;
 pub use report::Report;
 pub use sink::{Landed, Sink};

@@ -70,14 +70,16 @@ impl Pump {
         if options.batch_bytes == 0 {
             return Err(PumpError::ZeroOption { what: "batch_bytes" });
         }
-        if !region.slab().same_memory(consumer.slab()) {
+        if !region.slab().same_memory(consumer.slab()) || !region.access().reads() {
             return Err(DeviceError::NotRegistered { purpose: "reading" }.into());
         }
         let (len_bytes, available) = (consumer.message_size(), stream.queue_bytes());
         if len_bytes > available {
             return Err(DeviceError::OutOfQueue { offset: 0, len_bytes, available }.into());
         }
-        let control = Arc::new(Control::default());
+        // More than the stream takes are never in flight.
+        let options = PumpOptions { in_flight: options.in_flight.min(stream.in_flight_limit()), ..options };
+        let control = Arc::new(Control::new());
         Ok(Self { consumer, stream, region, options, control, on_landed: None, read_back: None })
     }
 

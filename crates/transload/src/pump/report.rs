@@ -8,7 +8,7 @@ use super::{Latency, PumpError};
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// Messages accepted.
+    /// Messages accepted. A slot that was claimed and not committed when the pump ended counts as one that was dropped.
     pub accepted: u64,
     /// Messages that arrived on the device, and were read back where that was asked for.
     pub delivered: u64,

@@ -74,26 +74,45 @@ fn a_lost_device_ends_the_pump_and_quarantines() {
 }
 
 #[test]
-fn each_refused_call_is_an_error_that_counts() {
+fn calls_that_the_driver_refuses_are_tried_again() {
     watch("refused", || {
-        for (call, nth) in [(Call::Submit, 0), (Call::Submit, 3), (Call::Fetch, 0), (Call::Fetch, 3)] {
-            let (device, faults, _) = faulty_host();
-            faults.refuse(call, nth);
-            let rig = Rig::new(&device, 16, OnFull::Block);
-            while rig.intake.offer(&[1; 8]).is_ok() {}
-            let report = rig.running.join();
-            balanced(&report);
-            assert!(
-                matches!(report.error, Some(PumpError::Device(DeviceError::Driver { .. }))),
-                "{report:?}"
-            );
+        let (device, faults, _) = faulty_host();
+        for nth in [0, 3, 4, 9] {
+            faults.refuse(Call::Submit, nth);
+            faults.refuse(Call::Fetch, nth);
         }
-        for call in [Call::Register, Call::OpenStream] {
-            let (device, faults, _) = faulty_host();
-            faults.refuse(call, 0);
-            let (producer, consumer) = ring(16);
-            assert!(Pump::open(&device, consumer, options()).is_err());
-            assert!(producer.is_closed(), "a pump that was never made lets go of the ring");
-        }
+        let rig = Rig::new(&device, 16, OnFull::Block);
+        offer(&rig, 0..200);
+        let (report, back) = rig.finish();
+        assert!(report.error.is_none(), "{report:?}");
+        assert_eq!((report.delivered, report.dropped, report.failed_copies), (200, 0, 8));
+        assert_eq!(back, (0..200).collect::<Vec<_>>());
     });
+}
+
+#[test]
+fn a_batch_that_the_driver_always_refuses_is_given_up() {
+    watch("always refused", || {
+        let (device, faults, _) = faulty_host();
+        for nth in 0..4 {
+            faults.refuse(Call::Submit, nth);
+        }
+        let rig = Rig::new(&device, 4, OnFull::Block);
+        offer(&rig, 0..100);
+        let (report, back) = rig.finish();
+        assert!(report.error.is_none(), "the pump goes on: {report:?}");
+        assert_eq!((report.accepted, report.dropped > 0), (100, true));
+        assert!(back.windows(2).all(|pair| pair[0] < pair[1]), "{back:?}");
+    });
+}
+
+#[test]
+fn a_pump_that_is_refused_its_device_lets_go_of_the_ring() {
+    for call in [Call::Register, Call::OpenStream] {
+        let (device, faults, _) = faulty_host();
+        faults.refuse(call, 0);
+        let (producer, consumer) = ring(16);
+        assert!(Pump::open(&device, consumer, options()).is_err());
+        assert!(producer.is_closed());
+    }
 }
