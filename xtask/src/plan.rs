@@ -40,7 +40,7 @@ pub(crate) fn stages(runner: Runner, quick: bool, release_tests: bool) -> Vec<St
         return stages;
     }
     // Doc tests are left out: they show the use of the real atomics, which a model does not have.
-    let models = "-p transload-core --features model --release";
+    let models = "-p transload-core --features model";
     let standard = format!("{models} --lib --tests");
     stages.push(tests("models", run(&standard, &format!("--profile models {models}"))));
     // Overflow behaves differently in release, so what the command line says about it is tested there too.

@@ -2,8 +2,8 @@
 //!
 //! This crate decides *who may touch which slot when*; it never sees a message. It is `no_std`, allocates
 //! nothing, starts no threads, makes no system call and contains no unsafe code. It is also the only crate of
-//! the project with raw atomics: the orderings of all the others follow from the few here, and each of these is
-//! proved by a model in `tests/` that fails when the ordering is weakened.
+//! the project with raw atomics: the orderings of all the others follow from the few here. They are explored by the
+//! models in `tests/`, with twins that fail when an ordering is weakened.
 //!
 //! In the order that a message meets them:
 //!

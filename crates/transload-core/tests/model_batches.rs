@@ -120,3 +120,44 @@ fn slots_behind_an_open_batch_wait_for_it() {
 fn a_relaxed_free_behind_a_batch_is_caught() {
     assert_caught(RACE, || weakened(Label::Free, copied_out_behind_an_open_batch));
 }
+
+/// The consumer copies out, which frees by a plain store, and only then takes its first batch.
+fn copied_out_before_the_first_batch() {
+    explore(3, || {
+        let (model, mut reader) = Modelled::new(2);
+        let producer = {
+            let model = model.clone();
+            thread::spawn(move || (0..4).filter(|&value| model.send(value).is_ok()).count())
+        };
+        let mut received = model.receive(&mut reader, 1).map_or(0, |values| values.len());
+        let holder = model.ring.take(&mut reader, 1).ok().map(|taken| {
+            let model = model.clone();
+            thread::spawn(move || {
+                let count = model.read_all(&taken).len();
+                let _ = model.ring.release(taken);
+                count
+            })
+        });
+        received += model.receive(&mut reader, 1).map_or(0, |values| values.len());
+        received += holder.map_or(0, |holder| holder.join().unwrap());
+        let accepted = producer.join().unwrap();
+        while let Ok(values) = model.receive(&mut reader, 2) {
+            received += values.len();
+        }
+        assert_eq!(accepted, received);
+        assert!(
+            model.send(9).is_ok() && model.send(9).is_ok() && model.send(9).is_err(),
+            "slots are stranded"
+        );
+    });
+}
+
+#[test]
+fn a_plain_free_and_a_later_batch_agree() {
+    copied_out_before_the_first_batch();
+}
+
+#[test]
+fn a_relaxed_plain_free_is_caught() {
+    assert_caught(RACE, || weakened(Label::Free, copied_out_before_the_first_batch));
+}

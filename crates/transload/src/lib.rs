@@ -15,8 +15,8 @@
 //!   never by time-out. If that can never be proved (a lost device), it is quarantined: kept mapped, never used again,
 //!   counted.
 //! * At rest, `accepted == delivered + dropped`.
-//! * `try_` calls take no lock, allocate nothing and make no system call. Names with `timeout` or `wait`, and futures,
-//!   wait.
+//! * `try_` calls take no lock, allocate nothing and make no system call, unless the other side sleeps and must be
+//!   woken. Names with `timeout` or `wait`, and futures, wait.
 //! * No driver, no limit and no missing feature makes the process panic: absence is an error that says what to do.
 //!
 //! # The parts, in the order that data flows

@@ -162,3 +162,14 @@ fn a_slab_with_lost_slots_is_never_lent_again() {
         );
     }
 }
+
+#[test]
+fn a_quarantined_slot_is_no_message_that_has_been_reached() {
+    let (producer, consumer) = PinnedStagingBuffer::new(4, 8).unwrap().split();
+    producer.try_reserve().unwrap().quarantine();
+    let mut consumer = consumer;
+    assert_eq!(consumer.is_ready(), Ok(false));
+    assert!(!consumer.reaches(4), "slot 0 of the next lap is not claimed");
+    producer.try_enqueue(&[1; 8]).unwrap();
+    assert!(consumer.reaches(1) && !consumer.reaches(2));
+}

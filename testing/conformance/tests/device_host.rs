@@ -2,6 +2,10 @@
 
 mod careless;
 
+use transload::device::host::{HostDevice, HostStream};
+use transload::device::{Device, StreamOptions};
+use transload::memory::SlabError;
+use transload::staging::{PinnedStagingBuffer, StagingError};
 use transload_conformance::device::Gated;
 use transload_conformance::device::ownership::reuse;
 use transload_conformance::host;
@@ -17,4 +21,13 @@ fn a_stream_that_gives_slots_back_too_early_is_found_out() {
         assert!(findings.contains(&"a slot came back before its copy"), "{findings:?}");
         assert!(findings.contains(&"what landed is not what was submitted"), "{findings:?}");
     }
+}
+
+#[test]
+fn nobody_else_is_given_the_memory_of_a_device_queue() {
+    let device = HostDevice::new();
+    let stream = device.open_stream(&StreamOptions { queue_bytes: 4096, in_flight: 1 }).unwrap();
+    let queue = stream.as_any().downcast_ref::<HostStream>().unwrap().queue().clone();
+    let refused = PinnedStagingBuffer::builder(16, 256).slab(queue).build();
+    assert!(matches!(refused, Err(StagingError::Slab(SlabError::Occupied { .. }))), "{refused:?}");
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use rustix::fs::{FileType, Stat, fstat, stat};
-use transload::device::{self, Device};
-use transload::memory::{Policy, SlabBuilder};
+use transload::device::{self, Device, Kind};
+use transload::memory::{Policy, Slab, SlabBuilder};
 use transload::pump::{Intake, OnFull, Pump, PumpOptions};
 use transload::staging::{PinnedStagingBuffer, Producer};
 use transload_core::Flag;
 
-use super::args::{From, Pages, PumpArgs};
+use super::args::{From, Lock, Pages, PumpArgs};
 use super::check::{By, Check, Counts};
 use super::digest::Digests;
 use super::pattern::{Pattern, PatternCheck};
@@ -191,16 +191,29 @@ fn checked(by: By, lossy: bool) -> (Option<Check>, Option<Arc<Counts>>) {
 }
 
 fn open_pump(args: &PumpArgs, slot_bytes: usize, device: &dyn Device) -> Result<(Producer, Pump), Failure> {
-    let ring = PinnedStagingBuffer::builder(args.capacity, slot_bytes)
-        .memory(|slab| memory(args, slab))
-        .sample_latency(true)
-        .build()?;
+    let ring = PinnedStagingBuffer::builder(args.capacity, slot_bytes).sample_latency(true);
+    let ring = match device_memory(args, slot_bytes, device) {
+        Some(slab) => ring.slab(slab),
+        None => ring.memory(|slab| memory(args, slab)),
+    };
+    let ring = ring.build()?;
     let (producer, consumer) = ring.split();
     let mut options = PumpOptions::default();
     options.batch_bytes = args.batch_bytes;
     options.batch_delay = args.batch_delay;
     options.in_flight = args.in_flight.into();
     Ok((producer, Pump::open(device, consumer, options)?))
+}
+
+/// Memory that the device's driver allocates, where it could not otherwise reach memory without a copy of its own, and
+/// nobody asked for memory of a certain kind.
+fn device_memory(args: &PumpArgs, slot_bytes: usize, device: &dyn Device) -> Option<Slab> {
+    let near = matches!(device.info().kind, Kind::Host | Kind::Cpu);
+    if near || args.pages != Pages::Default || args.numa_node.is_some() || args.lock == Lock::Require {
+        return None;
+    }
+    let slab = device.allocate_slab(args.capacity, slot_bytes);
+    slab.inspect_err(|error| tracing::debug!("the device allocates no memory for the ring: {error}")).ok()
 }
 
 fn memory(args: &PumpArgs, slab: SlabBuilder) -> SlabBuilder {

@@ -37,15 +37,17 @@ mod landing;
 #[cfg(feature = "opencl")]
 pub mod opencl;
 mod select;
+mod selector;
 mod stream;
 mod traits;
 mod transfer;
 
-pub use backend::{Backend, ParseBackendError, Selector};
+pub use backend::Backend;
 pub use error::{CopyError, DeviceError, Refused};
 pub use info::{DeviceInfo, Kind};
 pub use landing::Landing;
 pub use select::{drivers, open};
+pub use selector::{ParseBackendError, Selector};
 pub use stream::{Stream, StreamOptions};
 pub use traits::{Device, Driver};
 pub use transfer::{Completion, Download, Ticket, Transfer, Upload};

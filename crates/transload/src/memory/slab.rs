@@ -111,7 +111,7 @@ impl Slab {
         SlabBuilder::new(buffer_count, buffer_size)
     }
 
-    /// Makes a slab of memory that is there already. Nothing is done to it: not locked, not touched, not unmapped.
+    /// Makes a slab of memory that is there already. It is neither locked nor unmapped. Its NUMA node is asked for, which may make the kernel fault a page in.
     ///
     /// Any alignment is accepted here; a device may want more when the slab is registered with it.
     ///

@@ -101,7 +101,7 @@ impl Engine {
                 break;
             }
             if !idle.pause() {
-                self.sleep(&fed);
+                self.sleep(&fed, &idle);
             }
         }
         self.end();
@@ -375,7 +375,10 @@ impl Engine {
     }
 
     /// Sleeps until something may have happened.
-    fn sleep(&mut self, fed: &Fed) {
+    fn sleep(&mut self, fed: &Fed, idle: &Idle) {
+        if matches!(fed, Fed::Nothing) {
+            self.consumer.note_stall();
+        }
         let left = match fed {
             Fed::Until(deadline) => deadline.saturating_duration_since(Instant::now()),
             Fed::DeviceBusy | Fed::Drained => LONG,
@@ -389,7 +392,8 @@ impl Engine {
             // Woken by the producer of the next message. Errors show again at the next look.
             let _ = self.consumer.wait_timeout(LONG);
         } else {
-            std::thread::sleep(left.min(SHORT));
+            // Nothing wakes us when the batch is full: look again and again, ever less often.
+            std::thread::sleep(left.min(idle.longer(SHORT)));
         }
     }
 

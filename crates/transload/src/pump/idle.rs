@@ -24,6 +24,12 @@ impl Idle {
         self.rounds = 0;
     }
 
+    /// `shortest` doubled for each eight sleeps since something happened, up to 5 ms.
+    pub(super) fn longer(&self, shortest: Duration) -> Duration {
+        let sleeps = self.rounds.saturating_sub(SPINS + YIELDS);
+        shortest.saturating_mul(1 << (sleeps / 8).min(16)).min(Duration::from_millis(5))
+    }
+
     /// Passes the time for a moment and says so, or says that it is time to sleep.
     pub(super) fn pause(&mut self) -> bool {
         self.rounds = self.rounds.saturating_add(1);

@@ -35,8 +35,8 @@ impl Barrier for ProcessBarrier {
     fn heavy(&self) {
         fence(Ordering::SeqCst);
         if self.asymmetric {
-            // Registered, so it fails only if a filter on system calls came later. Then a wake-up may be missed, and
-            // the sleeper finds out when its bounded sleep ends.
+            // Registered, so it fails only if a filter on system calls came later. Then a wake-up may be missed: a
+            // thread finds out when its bounded sleep ends, a future with the next wake-up.
             let _ = membarrier(Command::PrivateExpedited);
         }
     }

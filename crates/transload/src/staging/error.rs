@@ -48,6 +48,7 @@ fn nearest(wanted: usize) -> String {
 
 /// A message was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum EnqueueError {
     /// All slots were in use at one moment during the call, or until its time was up.
     #[error("the staging ring is full")]
@@ -76,6 +77,7 @@ impl From<ClaimError> for EnqueueError {
 
 /// Nothing was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DequeueError {
     /// Nothing is there now.
     #[error("the staging ring is empty")]

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! [`PinnedStagingBuffer`] is made over a slab and split into [`Producer`], which is cloned for each thread, and the
-//! one [`Consumer`]. A message is seen only when it is whole. No call allocates, takes a lock or makes a system call
-//! unless it waits; waiting forms say so by their names.
+//! one [`Consumer`]. A message is seen only when it is whole. No call allocates, takes a lock or makes a system call,
+//! unless it waits (waiting forms say so by their names) or must wake somebody who does.
 //!
 //! # The contract
 //!
@@ -87,6 +87,7 @@
 
 mod barrier;
 mod batch;
+mod batch_size;
 mod buffer;
 mod builder;
 mod consumer;
@@ -97,7 +98,8 @@ mod reservation;
 mod ring;
 mod statistics;
 
-pub use batch::{Batch, BatchSize, Messages};
+pub use batch::{Batch, Messages};
+pub use batch_size::BatchSize;
 pub use buffer::PinnedStagingBuffer;
 pub use builder::StagingBuilder;
 pub use consumer::Consumer;

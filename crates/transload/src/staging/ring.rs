@@ -31,9 +31,9 @@ pub struct StagingRing {
     /// Where the consumer sleeps.
     pub(super) messages: Padded<Event>,
     /// Where producers sleep.
-    pub(super) room: Event,
-    wake_ups: Counter,
-    stall: StallNote,
+    pub(super) room: Padded<Event>,
+    /// Written while others read what stands before.
+    notes: Padded<Notes>,
 }
 
 /// The start of the slab.
@@ -43,6 +43,13 @@ struct Base(NonNull<u8>);
 unsafe impl Send for Base {}
 // SAFETY: as above.
 unsafe impl Sync for Base {}
+
+/// What is counted and noted, seldom.
+#[derive(Debug)]
+struct Notes {
+    wake_ups: Counter,
+    stall: StallNote,
+}
 
 /// Where and since when the sleeping consumer waits for a claimed position; written by it alone.
 #[derive(Debug)]
@@ -65,9 +72,8 @@ impl StagingRing {
             stamps,
             tenancy: Arc::new(tenancy),
             messages: Padded(Event::new()),
-            room: Event::new(),
-            wake_ups: Counter::new(),
-            stall: note,
+            room: Padded(Event::new()),
+            notes: Padded(Notes { wake_ups: Counter::new(), stall: note }),
         };
         // An event allocates when it is first listened to: do it now, so that no later call allocates.
         drop((shared.messages.listen(), shared.room.listen()));
@@ -155,33 +161,34 @@ impl StagingRing {
             cleared: self.ring.discarded(),
             skipped: self.ring.skipped(),
             quarantined: self.ring.held(),
-            wake_ups: self.wake_ups.value(),
+            wake_ups: self.notes.wake_ups.value(),
             stalled: self.stalled(),
         }
     }
 
     fn stalled(&self) -> Option<Stall> {
-        let position = self.stall.position.value().checked_sub(1)?;
+        let position = self.notes.stall.position.value().checked_sub(1)?;
         // Only while the consumer still stands there.
         (position == self.ring.taken() && position < self.ring.tail()).then(|| Stall {
             position,
             since: self
+                .notes
                 .stall
                 .epoch
                 .elapsed()
-                .saturating_sub(Duration::from_nanos(self.stall.since_nanos.value())),
+                .saturating_sub(Duration::from_nanos(self.notes.stall.since_nanos.value())),
         })
     }
 
     /// Notes, before the consumer sleeps or gives up, whether it waits for a reservation rather than for a message.
-    pub(super) fn note_stall(&self) {
+    pub(crate) fn note_stall(&self) {
         let position = self.ring.taken();
         if position >= self.ring.tail() {
-            self.stall.position.set(0);
-        } else if self.stall.position.value() != position + 1 {
-            let now = u64::try_from(self.stall.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            self.stall.since_nanos.set(now);
-            self.stall.position.set(position + 1);
+            self.notes.stall.position.set(0);
+        } else if self.notes.stall.position.value() != position + 1 {
+            let now = u64::try_from(self.notes.stall.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            self.notes.stall.since_nanos.set(now);
+            self.notes.stall.position.set(position + 1);
         }
     }
 
@@ -216,7 +223,7 @@ impl StagingRing {
 
     #[cold]
     fn wake_consumer(&self) {
-        self.wake_ups.add(1);
+        self.notes.wake_ups.add(1);
         // All, though there is one consumer: a future of its that was forgotten still stands in the list, and would
         // take a single notification for itself.
         self.messages.notify(usize::MAX);
@@ -232,7 +239,7 @@ impl StagingRing {
 
     #[cold]
     fn wake_producers_cold(&self, count: usize) {
-        self.wake_ups.add(1);
+        self.notes.wake_ups.add(1);
         self.room.notify_additional(count);
     }
 

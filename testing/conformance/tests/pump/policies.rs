@@ -3,11 +3,11 @@
 use std::thread;
 use std::time::Duration;
 
-use transload::pump::{OnFull, Outcome};
+use transload::pump::{OnFull, Outcome, Pump};
 use transload_conformance::faulty::Call;
 use transload_conformance::watchdog::{until, watch};
 
-use crate::kit::{DRAIN, Rig, faulty_host};
+use crate::kit::{DRAIN, MESSAGE, Rig, balanced, faulty_host, options, ring};
 
 /// Offers numbers until the first that is not accepted; gives how many were.
 fn fill(rig: &Rig) -> u64 {
@@ -131,7 +131,7 @@ fn a_stop_drops_what_does_not_drain_in_time() {
         let stopper = rig.running.stopper().clone();
         stopper.stop(Duration::from_millis(30));
         let report = rig.running.join();
-        crate::kit::balanced(&report);
+        balanced(&report);
         assert_eq!((report.accepted, report.delivered, report.dropped), (accepted, 0, accepted));
         assert!(rig.intake.offer(&[0; 8]).is_err(), "closed");
         gate.open();
@@ -167,5 +167,78 @@ fn an_abort_ends_at_once_and_counts() {
         let report = rig.running.join();
         assert_eq!((report.accepted, report.delivered, report.dropped), (accepted, 0, accepted));
         gate.open();
+    });
+}
+
+#[test]
+fn totals_hold_with_as_many_batches_in_flight_as_there_can_be() {
+    watch("64 in flight", || {
+        let (device, faults, gate) = faulty_host();
+        gate.close();
+        let (producer, consumer) = ring(256);
+        let mut options = options();
+        (options.batch_bytes, options.in_flight) = (MESSAGE, 64);
+        let pump = Pump::open(&device, consumer, options).unwrap();
+        let running = pump.spawn().unwrap();
+        producer.try_enqueue_batch(&[1; 256 * MESSAGE]).unwrap();
+        assert!(until(|| faults.count(Call::Submit) == 64));
+        running.stopper().abort();
+        let report = running.join();
+        balanced(&report);
+        assert_eq!((report.accepted, report.delivered, report.dropped), (256, 0, 256));
+        gate.open();
+    });
+}
+
+#[test]
+fn totals_hold_with_a_reservation_that_is_never_committed() {
+    watch("held", || {
+        let (device, _, _) = faulty_host();
+        let (producer, consumer) = ring(16);
+        let running = Pump::open(&device, consumer, options()).unwrap().spawn().unwrap();
+        let held = producer.try_reserve().unwrap();
+        producer.try_enqueue_batch(&[1; 5 * MESSAGE]).unwrap();
+        let report = running.stop(Duration::from_millis(20));
+        balanced(&report);
+        assert_eq!((report.accepted, report.delivered), (6, 0), "a claimed slot counts");
+        held.commit();
+    });
+}
+
+#[test]
+fn what_has_landed_when_a_pump_is_stopped_has_arrived() {
+    watch("landed", || {
+        for _ in 0..50 {
+            let (device, faults, gate) = faulty_host();
+            gate.close();
+            let rig = Rig::new(&device, 16, OnFull::Block);
+            for number in 0..4u64 {
+                rig.intake.offer(&number.to_le_bytes()).unwrap();
+            }
+            assert!(until(|| faults.count(Call::Submit) > 0));
+            rig.running.stopper().stop(Duration::ZERO);
+            gate.open();
+            let (report, back) = rig.finish();
+            assert_eq!((report.delivered, report.dropped), (back.len() as u64, 4 - back.len() as u64));
+        }
+    });
+}
+
+#[test]
+fn a_full_ring_goes_out_although_its_last_slot_is_only_reserved() {
+    watch("full", || {
+        let (device, _, _) = faulty_host();
+        let (producer, consumer) = ring(16);
+        let mut patient = options();
+        (patient.batch_bytes, patient.batch_delay) = (16 * MESSAGE, Duration::from_hours(1));
+        let running = Pump::open(&device, consumer, patient).unwrap().spawn().unwrap();
+        producer.try_enqueue_batch(&[1; 15 * MESSAGE]).unwrap();
+        let held = producer.try_reserve().unwrap();
+        let stopper = running.stopper().clone();
+        assert!(until(|| stopper.progress().delivered == 15), "the ring is full");
+        assert!(until(|| stopper.progress().stalled.is_some()), "and waits for the reservation");
+        held.commit();
+        drop(producer);
+        assert_eq!(running.join().delivered, 16);
     });
 }

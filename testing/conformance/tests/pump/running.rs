@@ -155,4 +155,25 @@ fn what_no_pump_can_be_is_refused() {
         Pump::with_stream(consumer, region, stream, options()),
         Err(PumpError::Device(DeviceError::NotRegistered { .. }))
     ));
+
+    let (_producer, consumer) = ring(16);
+    let region = device.register(consumer.slab(), Access::WRITE).unwrap();
+    let stream = device.open_stream(&StreamOptions { queue_bytes: 4096, in_flight: 1 }).unwrap();
+    assert!(Pump::with_stream(consumer, region, stream, options()).is_err(), "it cannot be read");
+}
+
+#[test]
+fn more_in_flight_than_the_stream_takes_is_what_it_takes() {
+    let device = HostDevice::new();
+    let (producer, consumer) = ring(16);
+    let region = device.register(consumer.slab(), Access::READ).unwrap();
+    let stream = device.open_stream(&StreamOptions { queue_bytes: 4096, in_flight: 1 }).unwrap();
+    let mut options = options();
+    options.in_flight = usize::MAX;
+    let running = Pump::with_stream(consumer, region, stream, options).unwrap().spawn().unwrap();
+    for _ in 0..100 {
+        producer.enqueue(&[1; MESSAGE]).unwrap();
+    }
+    drop(producer);
+    assert_eq!(running.join().delivered, 100);
 }

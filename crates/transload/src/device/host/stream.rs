@@ -1,16 +1,18 @@
 //! The stream: transfers go to the copy thread, which owns them, and come back when they are done.
 
 use std::any::Any;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 use super::device::Registered;
 use super::gate::Gate;
 use crate::device::{
-    Completion, DeviceError, Download, Refused, Stream, StreamOptions, Ticket, Transfer, Upload,
+    Completion, CopyError, DeviceError, Download, Refused, Stream, StreamOptions, Ticket, Transfer, Upload,
 };
-use crate::memory::{Policy, Slab};
+use crate::memory::{Policy, Slab, Tenancy};
+
+const THREAD_GONE: &str = "the copy thread has ended";
 
 /// A stream of the host device.
 ///
@@ -33,7 +35,8 @@ impl HostStream {
         // Bounded by the transfers in flight, so that no send blocks and none allocates.
         let (jobs, to_do) = sync_channel::<(Ticket, Transfer)>(limit);
         let (finished, done) = sync_channel(limit);
-        let copier = Copier { queue: queue.clone(), gate };
+        // The copy thread outlives the stream, and so must its right to the memory.
+        let copier = Copier { queue: queue.occupy()?, gate };
         thread::Builder::new()
             .name("transload-copy".to_owned())
             .spawn(move || {
@@ -69,7 +72,15 @@ impl HostStream {
     }
 
     fn thread_gone() -> DeviceError {
-        DeviceError::Lost { reason: "the copy thread has ended".to_owned() }
+        DeviceError::Lost { reason: THREAD_GONE.to_owned() }
+    }
+
+    /// The copy thread panicked: what it had is gone with it, the oldest first.
+    fn lost(&mut self) -> Option<Completion> {
+        let ticket = self.next - u64::try_from(self.in_flight).ok().filter(|&count| count > 0)?;
+        let transfer = Transfer::Quarantined { messages: 0 };
+        let result = Err(CopyError::Lost { reason: THREAD_GONE.to_owned() });
+        Some(self.finished(Completion { ticket, transfer, result }))
     }
 }
 
@@ -107,8 +118,11 @@ impl Stream for HostStream {
     }
 
     fn poll(&mut self) -> Option<Completion> {
-        let completion = self.done.try_recv().ok()?;
-        Some(self.finished(completion))
+        match self.done.try_recv() {
+            Ok(completion) => Some(self.finished(completion)),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => self.lost(),
+        }
     }
 
     fn wait(&mut self, timeout: Duration) -> Option<Completion> {
@@ -117,7 +131,8 @@ impl Stream for HostStream {
         }
         match self.done.recv_timeout(timeout) {
             Ok(completion) => Some(self.finished(completion)),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => self.lost(),
         }
     }
 
@@ -128,7 +143,7 @@ impl Stream for HostStream {
 
 /// What the copy thread owns.
 struct Copier {
-    queue: Slab,
+    queue: Tenancy,
     gate: Gate,
 }
 
@@ -147,7 +162,7 @@ impl Copier {
         let mut to = upload.device_range().start;
         let (first, second) = upload.batch().as_slices();
         for piece in [first, second] {
-            let target = self.queue.as_ptr().wrapping_add(to);
+            let target = self.queue.slab().as_ptr().wrapping_add(to);
             // SAFETY: the range was checked against the queue, which this thread alone accesses and keeps there (I1,
             // I2); the batch's slots are elsewhere.
             unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), target, piece.len()) };
@@ -157,7 +172,7 @@ impl Copier {
 
     fn read(&self, download: &mut Download) {
         let range = download.device_range();
-        let source = self.queue.as_ptr().wrapping_add(range.start);
+        let source = self.queue.slab().as_ptr().wrapping_add(range.start);
         let target = download.landing_mut().as_mut_ptr();
         // SAFETY: the range was checked against queue and landing; both are this thread's alone while the download is
         // in flight (I1, I2), and are different slabs.

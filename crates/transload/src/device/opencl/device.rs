@@ -159,7 +159,8 @@ impl OpenClDevice {
     ///
     /// # Safety
     ///
-    /// `queue` is an OpenCL command queue, `buffer` an OpenCL memory object, and both stay there during the call.
+    /// `queue` is an OpenCL command queue, `buffer` an OpenCL memory object, and both stay there during the call. While
+    /// the stream exists, the buffer is not mapped, and it does not lie over host memory that a slab uses.
     pub unsafe fn open_stream_on(
         &self,
         queue: cl_command_queue,

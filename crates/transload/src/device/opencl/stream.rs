@@ -112,7 +112,7 @@ impl OpenClStream {
 
     fn write(&self, (source, len_bytes): (*const u8, usize), to: usize) -> Result<cl_event, cl_int> {
         // SAFETY: queue and buffer are there. The range lies within the buffer's bytes that are the device queue
-        // (checked by `refusal`). The source is a piece of a batch, initialised, which nobody writes (I1, I3) and which
+        // (checked by `Upload::check`). The source is a piece of a batch, initialised, which nobody writes (I1, I3) and which
         // stays with the transfer, in `in_flight` or in quarantine, until the copy has ended (I2).
         unsafe {
             enqueue_write_buffer(
@@ -130,7 +130,7 @@ impl OpenClStream {
 
     fn read(&self, from: usize, target: *mut u8, len_bytes: usize) -> Result<cl_event, cl_int> {
         // SAFETY: queue and buffer are there, and the range lies within the device queue. The target is a landing at
-        // least as long (checked by `fetch`), which has one owner (I1): the transfer, which keeps it, out of reach of
+        // least as long (checked by `Download::check`), which has one owner (I1): the transfer, which keeps it, out of reach of
         // everybody, until the copy has ended (I2, I3).
         unsafe {
             enqueue_read_buffer(
