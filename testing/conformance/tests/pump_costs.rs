@@ -1,0 +1,67 @@
+//! What a message costs through the pump to the host: no allocation.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::disallowed_types, reason = "a global allocator counts with what core gives it")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use transload::device::host::HostDevice;
+use transload::pump::{Intake, OnFull, Pump, PumpOptions};
+use transload::staging::PinnedStagingBuffer;
+use transload_conformance::watchdog::{until, watch};
+
+/// Counts every allocation of the process.
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: passes everything on to the system's allocator, which keeps the contract.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Relaxed);
+        // SAFETY: by this function's contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: by this function's contract.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn a_running_pump_allocates_for_no_message() {
+    watch("pump costs", || {
+        let device = HostDevice::new();
+        let (producer, consumer) =
+            PinnedStagingBuffer::builder(1024, 64).sample_latency(true).build().unwrap().split();
+        let pump = Pump::open(&device, consumer, PumpOptions::default()).unwrap();
+        let intake = Intake::new(producer, OnFull::Block, &pump);
+        let running = pump.spawn().unwrap();
+        let stopper = running.stopper().clone();
+        let mut total = 0;
+        let mut send = |messages: u64| {
+            for _ in 0..messages {
+                intake.offer(&[1; 64]).unwrap();
+            }
+            total += messages;
+            assert!(until(|| stopper.progress().delivered == total));
+        };
+        // Threads park, queues and lists are used for the first time.
+        send(100_000);
+        let before = ALLOCATIONS.load(Relaxed);
+        send(1_000_000);
+        let allocations = ALLOCATIONS.load(Relaxed) - before;
+        drop(intake);
+        running.join();
+        // A twin of the count: it does count.
+        let probe = ALLOCATIONS.load(Relaxed);
+        drop(std::hint::black_box(Box::new(1)));
+        assert_eq!(ALLOCATIONS.load(Relaxed) - probe, 1);
+        // A thread that sleeps for the first time is given something to sleep on, be that now. No message is.
+        assert!(allocations <= 8, "{allocations} for a million messages");
+    });
+}
