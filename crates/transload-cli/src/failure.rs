@@ -54,7 +54,7 @@ impl From<SlabError> for Failure {
             }
             SlabError::LockRefused(_) => failure.fix("raise the limit, or use --lock prefer"),
             SlabError::OutOfMemory { .. } | SlabError::TooLarge { .. } => {
-                failure.fix("use a smaller --capacity or --message-size")
+                failure.fix("use a smaller --capacity, --message-size, --batch-bytes or --in-flight")
             }
             _ => failure,
         }

@@ -44,7 +44,11 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return usage::tell(&error),
     };
-    let filter = match usage::log_filter() {
+    let default = match &cli.command {
+        Command::Pump(args) if args.reports_json_beside_the_log() => "error",
+        _ => "warn",
+    };
+    let filter = match usage::log_filter(default) {
         Ok(filter) => filter,
         Err(code) => return code,
     };

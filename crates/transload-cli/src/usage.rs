@@ -57,11 +57,11 @@ fn one_line(text: &str) -> String {
 }
 
 /// The filter of the log, or the exit code of wrong usage.
-pub(crate) fn log_filter() -> Result<EnvFilter, ExitCode> {
+pub(crate) fn log_filter(default: &str) -> Result<EnvFilter, ExitCode> {
     const NAME: &str = "TRANSLOAD_LOG";
     let text = std::env::var_os(NAME).unwrap_or_default();
     let filter = match text.to_str() {
-        Some("") => return Ok(EnvFilter::new("warn")),
+        Some("") => return Ok(EnvFilter::new(default)),
         Some(text) => EnvFilter::try_new(text).map_err(|error| error.to_string()),
         None => Err("it is not UTF-8".to_owned()),
     };

@@ -301,10 +301,12 @@ fn a_narrow_memlock_limit_is_told_in_numbers_or_lived_with() {
         nobody.pump(narrow, &["--lock", "prefer", "--json", "--messages", "1000", "--verify"]).done().code(0);
     let document = done.json();
     assert_eq!((count(&document, "verified"), &document["memory"]["locked"]), (1000, &false.into()));
-    let done = nobody.pump(narrow, &["--lock", "prefer", "--messages", "10"]).done().code(0);
+    let told = nobody.pump(narrow, &["--lock", "prefer", "--messages", "10"]).env("TRANSLOAD_LOG", "");
+    let done = told.done().code(0);
     assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
     assert!(done.text().contains("not page-locked"), "{}", done.text());
-    let never = nobody.pump(narrow, &["--lock", "never", "--json", "--messages", "10"]).done().code(0);
+    let never = ["--lock", "never", "--json", "--messages", "10", "--verify"];
+    let never = nobody.pump(narrow, &never).env("TRANSLOAD_LOG", "").done().code(0);
     assert_eq!((&never.json()["memory"]["locked"], &*never.stderr), (&false.into(), ""));
     // What fits is locked.
     let fits = nobody.pump(narrow, &["--lock", "require", "--json", "--messages", "10", "--capacity", "64"]);

@@ -359,7 +359,7 @@ fn check(
                 same!(got, expected, "dequeue_batch");
                 model.delivered += numbers.len() as u64;
                 for (got, number) in bytes.chunks(size).zip(&numbers) {
-                    prop_assert_eq!(got, message(*number, size));
+                    prop_assert_eq!(got, message(*number, size), "dequeue_batch gave other bytes");
                 }
                 prop_assert!(bytes[numbers.len() * size..].iter().all(|byte| *byte == 0xAA));
             }
@@ -508,7 +508,7 @@ fn every_start_offset_capacity_and_size_passes_ten_laps() {
 }
 
 /// Runs the same comparison on a broken ring, which must fail, and for the expected reason.
-fn assert_caught(twin: impl Fn() -> Box<dyn Dequeue>, reason: &str) {
+fn assert_caught(twin: impl Fn() -> Box<dyn Dequeue>, reasons: &[&str]) {
     struct Boxed(Box<dyn Dequeue>);
     impl Dequeue for Boxed {
         fn dequeue(
@@ -528,15 +528,16 @@ fn assert_caught(twin: impl Fn() -> Box<dyn Dequeue>, reason: &str) {
         check(capacity, size, offset, &steps, Boxed(twin()))
     });
     let found = result.expect_err("the broken ring was not caught").to_string();
-    assert!(found.contains(reason), "caught by something else: {found}");
+    assert!(reasons.iter().any(|reason| found.contains(reason)), "caught by something else: {found}");
 }
 
 #[test]
 fn a_ring_that_loses_one_message_in_seven_copies_is_caught() {
-    assert_caught(|| Box::new(LosesOne(0)), "dequeue_batch");
+    assert_caught(|| Box::new(LosesOne(0)), &["dequeue_batch"]);
 }
 
 #[test]
 fn a_ring_that_delivers_what_was_given_up_is_caught() {
-    assert_caught(|| Box::new(DeliversTheGivenUp), "should be");
+    // By whichever call meets it first: a count, or the bytes.
+    assert_caught(|| Box::new(DeliversTheGivenUp), &["should be", "gave other bytes"]);
 }

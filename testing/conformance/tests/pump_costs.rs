@@ -39,7 +39,7 @@ fn a_running_pump_allocates_for_no_message() {
         let (producer, consumer) =
             PinnedStagingBuffer::builder(1024, 64).sample_latency(true).build().unwrap().split();
         let pump = Pump::open(&device, consumer, PumpOptions::default()).unwrap();
-        let intake = Intake::new(producer, OnFull::Block, &pump);
+        let intake = Intake::new(producer, OnFull::Block, &pump).unwrap();
         let running = pump.spawn().unwrap();
         let stopper = running.stopper().clone();
         let mut total = 0;

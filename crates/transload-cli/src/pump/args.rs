@@ -178,6 +178,11 @@ impl PumpArgs {
         }
     }
 
+    /// Whether the report is JSON on the standard error, where programs read nothing but it.
+    pub(crate) fn reports_json_beside_the_log(&self) -> bool {
+        self.json && self.read_back == Some(From::Standard)
+    }
+
     /// Whether what arrives is checked.
     pub(super) fn verifies(&self, matches: Option<&ArgMatches>) -> bool {
         let given = |matches: &ArgMatches| {

@@ -77,7 +77,7 @@ impl Setup {
         } else {
             pump
         };
-        let intake = Intake::new(producer, args.on_full, &pump);
+        let intake = Intake::new(producer, args.on_full, &pump)?;
         Ok(Self { pump, document, counts, feed: Feed { sources, intake, unended } })
     }
 }
@@ -198,10 +198,12 @@ fn open_pump(args: &PumpArgs, slot_bytes: usize, device: &dyn Device) -> Result<
     };
     let ring = ring.build()?;
     let (producer, consumer) = ring.split();
-    let mut options = PumpOptions::default();
-    options.batch_bytes = args.batch_bytes;
-    options.batch_delay = args.batch_delay;
-    options.in_flight = args.in_flight.into();
+    let options = PumpOptions {
+        batch_bytes: args.batch_bytes,
+        batch_delay: args.batch_delay,
+        in_flight: args.in_flight.into(),
+        ..PumpOptions::default()
+    };
     Ok((producer, Pump::open(device, consumer, options)?))
 }
 

@@ -91,8 +91,13 @@ impl Engine {
         while self.error.is_none() && !self.control.is_over() {
             let mut active = self.collect();
             active |= self.advance();
-            active |= self.shed();
             let fed = self.feed();
+            // A source that asks for room, and is answered by a batch that goes out, needs nothing dropped. If it still
+            // has no room it asks again.
+            let asked = self.control.shed.take();
+            if asked && matches!(fed, Fed::DeviceBusy) {
+                active |= self.shed();
+            }
             if active || matches!(fed, Fed::Batch) {
                 idle.reset();
                 continue;
@@ -279,15 +284,12 @@ impl Engine {
         true
     }
 
-    /// Drops the oldest batch that is not yet submitted, if a source asked for room and there still is none.
+    /// Drops the oldest batch that is not yet submitted, for a source that needs room, if there still is none.
     ///
     /// Slots come back in the order of the ring, so the room that this makes may have to wait for batches in flight.
     /// Until it is there, dropping more would help nobody.
     fn shed(&mut self) -> bool {
-        if !self.control.shed.take()
-            || !self.consumer.is_full()
-            || self.consumer.freed_before() < self.shed_before
-        {
+        if !self.consumer.is_full() || self.consumer.freed_before() < self.shed_before {
             return false;
         }
         match self.consumer.take(self.batch_messages) {

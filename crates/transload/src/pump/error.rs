@@ -20,6 +20,9 @@ pub enum PumpError {
         /// Which setting.
         what: &'static str,
     },
+    /// The producer is of another ring than the pump's.
+    #[error("the producer is of another ring than the pump's: use the one that came out of the same `split`")]
+    ForeignProducer,
     /// The operating system refused a thread.
     #[error("the pump's thread could not be started: {0}")]
     Thread(#[source] io::Error),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::control::Control;
-use super::{OnFull, Pump};
+use super::{OnFull, Pump, PumpError};
 use crate::staging::{EnqueueError, Producer};
 
 /// How long an intake waits for room before it asks the pump again to shed.
@@ -33,8 +33,17 @@ pub struct Intake {
 
 impl Intake {
     /// The intake of a pump's ring.
-    pub fn new(producer: Producer, on_full: OnFull, pump: &Pump) -> Self {
-        Self { producer, on_full, control: pump.control() }
+    ///
+    /// # Errors
+    ///
+    /// [`PumpError::ForeignProducer`] if the producer is of another ring than the pump's.
+    pub fn new(producer: Producer, on_full: OnFull, pump: &Pump) -> Result<Self, PumpError> {
+        // A slab serves one ring at a time.
+        if producer.as_ptr() == pump.ring().as_ptr() {
+            Ok(Self { producer, on_full, control: pump.control() })
+        } else {
+            Err(PumpError::ForeignProducer)
+        }
     }
 
     /// Offers a message, which is copied in.

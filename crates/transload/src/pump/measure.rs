@@ -12,6 +12,7 @@ const LONGEST_NANOS: u64 = 3_600_000_000_000;
 pub(super) struct Measure {
     latency: Histogram<u64>,
     batches: Histogram<u64>,
+    largest_batch: u64,
 }
 
 /// A latency distribution, from publishing to landing; each figure is within 0.1 % of a sample.
@@ -37,11 +38,12 @@ impl Measure {
             Histogram::new_with_bounds(1, high, 3)
                 .unwrap_or_else(|_| unreachable!("constant bounds that are valid"))
         };
-        Self { latency: with_bounds(LONGEST_NANOS), batches: with_bounds(1 << 32) }
+        Self { latency: with_bounds(LONGEST_NANOS), batches: with_bounds(1 << 32), largest_batch: 0 }
     }
 
     pub(super) fn batch(&mut self, messages: usize) {
         self.batches.saturating_record(messages as u64);
+        self.largest_batch = self.largest_batch.max(messages as u64);
     }
 
     pub(super) fn ages(&mut self, ages: impl Iterator<Item = Duration>) {
@@ -63,7 +65,8 @@ impl Measure {
 
     /// The median and the largest number of messages in a batch.
     pub(super) fn batch_messages(&self) -> (u64, u64) {
-        (self.batches.value_at_quantile(0.5), self.batches.max())
+        // A histogram answers with the upper end of a class, which may be above the largest.
+        (self.batches.value_at_quantile(0.5).min(self.largest_batch), self.largest_batch)
     }
 
     pub(super) fn batch_count(&self) -> u64 {

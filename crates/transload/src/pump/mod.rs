@@ -27,14 +27,14 @@
 //! # Example
 //!
 //! ```
-//! use transload::device::{Device, Driver, host};
+//! use transload::device::{Driver, host};
 //! use transload::pump::{Intake, OnFull, Outcome, Pump, PumpOptions};
 //! use transload::staging::PinnedStagingBuffer;
 //!
 //! let device = host::Host.open(0)?;
 //! let (producer, consumer) = PinnedStagingBuffer::new(1024, 64)?.split();
 //! let pump = Pump::open(&*device, consumer, PumpOptions::default())?;
-//! let intake = Intake::new(producer, OnFull::Block, &pump);
+//! let intake = Intake::new(producer, OnFull::Block, &pump)?;
 //! let running = pump.spawn()?;
 //!
 //! for _ in 0..10_000 {

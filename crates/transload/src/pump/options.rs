@@ -3,8 +3,14 @@
 use std::time::Duration;
 
 /// How a pump is to run.
+///
+/// ```
+/// use transload::pump::PumpOptions;
+///
+/// let options = PumpOptions { in_flight: 2, ..PumpOptions::default() };
+/// assert_eq!(options.batch_bytes, 256 << 10);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct PumpOptions {
     /// Bytes of a full batch; at least one message goes whatever this says.
     pub batch_bytes: usize,

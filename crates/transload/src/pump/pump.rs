@@ -41,7 +41,9 @@ impl Pump {
     pub fn open(device: &dyn Device, consumer: Consumer, options: PumpOptions) -> Result<Self, PumpError> {
         let batch_bytes =
             options.batch_messages(consumer.message_size(), consumer.capacity()) * consumer.message_size();
-        let batches = options.in_flight.saturating_mul(2);
+        // As many again for what is read back; what no stream takes is refused by the number that was asked for.
+        let most = StreamOptions::MOST_IN_FLIGHT.max(options.in_flight);
+        let batches = options.in_flight.saturating_mul(2).min(most);
         let queue_bytes = QueueSpace::bytes_for(batches, batch_bytes).ok_or(DeviceError::QueueTooLarge {
             wanted: u64::MAX,
             available: device.info().max_allocation_bytes,
@@ -85,6 +87,26 @@ impl Pump {
 
     /// Calls back for each batch that has landed, in order, on the pump's thread, before its place in the device queue
     /// is used again.
+    ///
+    /// The handles of the device's queue, for a kernel that is to be started here, come from
+    /// [`stream`](Pump::stream), by its [`as_any`](Stream::as_any), before the pump runs:
+    ///
+    /// ```
+    /// use transload::device::{Device, Driver, host};
+    /// use transload::pump::{Pump, PumpOptions};
+    /// use transload::staging::PinnedStagingBuffer;
+    ///
+    /// let device = host::Host.open(0)?;
+    /// let (producer, consumer) = PinnedStagingBuffer::new(16, 8)?.split();
+    /// let pump = Pump::open(&*device, consumer, PumpOptions::default())?;
+    /// let stream = pump.stream().as_any().downcast_ref::<host::HostStream>().expect("the host's own");
+    /// let queue = stream.queue().clone(); // of an OpenCL stream: queue_buffer() and command_queue()
+    /// let pump = pump.on_landed(move |batch| assert!(batch.device_range.end <= queue.len_bytes()));
+    /// producer.enqueue(&[1; 8])?;
+    /// drop(producer);
+    /// assert_eq!(pump.run().delivered, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn on_landed(mut self, callback: impl FnMut(&Landed) + Send + 'static) -> Self {
         self.on_landed = Some(Box::new(callback));

@@ -25,10 +25,7 @@ pub(crate) fn faulty_host() -> (Faulty, Faults, Gate) {
 
 /// Batches of four messages, two in flight.
 pub(crate) fn options() -> PumpOptions {
-    let mut options = PumpOptions::default();
-    options.batch_bytes = 4 * MESSAGE;
-    options.in_flight = 2;
-    options
+    PumpOptions { batch_bytes: 4 * MESSAGE, in_flight: 2, ..PumpOptions::default() }
 }
 
 /// A ring of so many messages.
@@ -86,7 +83,7 @@ impl Rig {
         let (producer, consumer) = ring(capacity);
         let back = Collected::default();
         let pump = Pump::open(device, consumer, options()).unwrap().read_back(device, back.clone()).unwrap();
-        let intake = Intake::new(producer, on_full, &pump);
+        let intake = Intake::new(producer, on_full, &pump).unwrap();
         Self { intake, running: pump.spawn().unwrap(), back }
     }
 

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use transload::pump::{OnFull, Outcome, Pump};
+use transload::pump::{Intake, OnFull, Outcome, Pump};
 use transload_conformance::faulty::Call;
 use transload_conformance::watchdog::{until, watch};
 
@@ -240,5 +240,25 @@ fn a_full_ring_goes_out_although_its_last_slot_is_only_reserved() {
         held.commit();
         drop(producer);
         assert_eq!(running.join().delivered, 16);
+    });
+}
+
+#[test]
+fn drop_oldest_lets_a_batch_go_out_rather_than_drop_the_whole_ring() {
+    watch("a ring of one batch", || {
+        let device = transload::device::host::HostDevice::new();
+        let (producer, consumer) = ring(64);
+        let whole = transload::pump::PumpOptions { batch_bytes: 64 * MESSAGE, ..options() };
+        let pump = Pump::open(&device, consumer, whole).unwrap();
+        let intake = Intake::new(producer, OnFull::DropOldest, &pump).unwrap();
+        let running = pump.spawn().unwrap();
+        for number in 0..100_000u64 {
+            intake.offer(&number.to_le_bytes()).unwrap();
+        }
+        drop(intake);
+        let report = running.join();
+        balanced(&report);
+        // All but nothing was delivered when the pump dropped before it tried to send.
+        assert!(report.delivered > report.accepted / 20, "{report:?}");
     });
 }

@@ -16,7 +16,7 @@ fn everything_comes_back_in_order_from_each_device() {
                 let back = Collected::default();
                 let pump = Pump::open(&*device, consumer, options()).unwrap();
                 let pump = pump.read_back(&*device, back.clone()).unwrap();
-                let intake = Intake::new(producer, OnFull::Block, &pump);
+                let intake = Intake::new(producer, OnFull::Block, &pump).unwrap();
                 let running = pump.spawn().unwrap();
                 for number in 0..5000u64 {
                     assert_eq!(intake.offer(&number.to_le_bytes()), Ok(Outcome::Accepted));
@@ -40,7 +40,7 @@ fn a_sink_that_fails_ends_the_pump() {
         let back = Collected { fails_after: Some(40), ..Collected::default() };
         let pump =
             Pump::open(&device, consumer, options()).unwrap().read_back(&device, back.clone()).unwrap();
-        let intake = Intake::new(producer, OnFull::Block, &pump);
+        let intake = Intake::new(producer, OnFull::Block, &pump).unwrap();
         let running = pump.spawn().unwrap();
         let mut accepted = 0;
         while intake.offer(&[0; MESSAGE]).is_ok() {
@@ -68,7 +68,7 @@ fn a_sink_that_panics_is_an_error_and_not_a_hang() {
         let (device, _, _) = faulty_host();
         let (producer, consumer) = ring(16);
         let pump = Pump::open(&device, consumer, options()).unwrap().read_back(&device, Panics).unwrap();
-        let intake = Intake::new(producer, OnFull::Block, &pump);
+        let intake = Intake::new(producer, OnFull::Block, &pump).unwrap();
         let running = pump.spawn().unwrap();
         while intake.offer(&[0; MESSAGE]).is_ok() {}
         let report = running.join();

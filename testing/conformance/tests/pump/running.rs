@@ -21,7 +21,7 @@ fn landed(device: &dyn Device, capacity: usize, options: PumpOptions, messages: 
     let pump = Pump::open(device, consumer, options)
         .unwrap()
         .on_landed(move |batch| noted.lock().unwrap().push(batch.clone()));
-    let intake = Intake::new(producer, OnFull::Block, &pump);
+    let intake = Intake::new(producer, OnFull::Block, &pump).unwrap();
     let running = pump.spawn().unwrap();
     for number in 0..messages {
         intake.offer(&number.to_le_bytes()).unwrap();
@@ -91,9 +91,7 @@ fn odd_shapes_work() {
             for (capacity, batch_bytes, in_flight) in
                 [(2, 1, 1), (2, 1 << 20, 1), (4, 3 * MESSAGE, 3), (64, 1, 8), (64, 64 * MESSAGE, 2)]
             {
-                let mut options = PumpOptions::default();
-                options.batch_bytes = batch_bytes;
-                options.in_flight = in_flight;
+                let options = PumpOptions { batch_bytes, in_flight, ..PumpOptions::default() };
                 let landed = landed(&*device, capacity, options, 500);
                 assert!(landed.iter().all(|batch| batch.messages <= capacity));
             }
@@ -160,6 +158,17 @@ fn what_no_pump_can_be_is_refused() {
     let region = device.register(consumer.slab(), Access::WRITE).unwrap();
     let stream = device.open_stream(&StreamOptions { queue_bytes: 4096, in_flight: 1 }).unwrap();
     assert!(Pump::with_stream(consumer, region, stream, options()).is_err(), "it cannot be read");
+}
+
+#[test]
+fn a_producer_of_another_ring_is_refused() {
+    let device = HostDevice::new();
+    let (own, consumer) = ring(16);
+    let (foreign, _other) = ring(16);
+    let pump = Pump::open(&device, consumer, options()).unwrap();
+    let refused = Intake::new(foreign, OnFull::Block, &pump);
+    assert!(matches!(refused, Err(PumpError::ForeignProducer)), "{refused:?}");
+    assert!(Intake::new(own, OnFull::Block, &pump).is_ok());
 }
 
 #[test]

@@ -69,7 +69,8 @@ fn devices() -> Result<Vec<DeviceId>, DeviceError> {
     if devices.is_empty() {
         return Err(unavailable(format!(
             "no OpenCL driver has a device here: {}. Install the driver of the device, or one for processors, as with \
-             `apt-get install pocl-opencl-icd`",
+             `apt-get install pocl-opencl-icd`; if it is installed, it may need a folder for its cache that this user can \
+             write: set HOME, XDG_CACHE_HOME or POCL_CACHE_DIR",
             without.join(", ")
         )));
     }
