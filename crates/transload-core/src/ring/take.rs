@@ -12,8 +12,8 @@ use crate::wait::Barrier;
 /// A consumer that asks for so many messages at once can wait a moment for them.
 const MANY: u64 = 32;
 
-/// The longest that it waits, in spin hints: one to two microseconds in all, as a hint takes 20 to 45 ns.
-const LONGEST_PACE: u32 = 48;
+/// The longest that it waits, in spin hints: 3 to 6 microseconds in all, as a hint takes 20 to 45 ns.
+const LONGEST_PACE: u32 = 128;
 
 /// The right to take from a ring. There is one a ring; it is not `Clone`.
 #[derive(Debug)]

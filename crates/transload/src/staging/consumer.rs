@@ -53,6 +53,9 @@ impl Consumer {
 
     /// Copies out at most `max` messages, and says how many: 0 if none is there.
     ///
+    /// If 32 or more are asked for, and earlier calls found fewer, the call first spins for a moment, a few microseconds
+    /// at most: a consumer right behind its producers slows them down. After a wait that has slept it does not.
+    ///
     /// # Errors
     ///
     /// [`DequeueError::ZeroMax`]; [`DequeueError::DestinationTooSmall`] unless `destination` has room for `max`
@@ -94,7 +97,7 @@ impl Consumer {
         }
     }
 
-    /// Takes at most `max` messages, in place.
+    /// Takes at most `max` messages, in place. Spins as [`dequeue_batch`](Consumer::dequeue_batch) does.
     ///
     /// # Errors
     ///
