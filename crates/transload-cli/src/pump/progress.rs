@@ -25,6 +25,8 @@ struct Line {
     dropped: u64,
     rejected: u64,
     skipped: u64,
+    /// How long a claimed slot has kept everything behind it waiting; null if none does.
+    stalled_seconds: Option<f64>,
 }
 
 impl Show {
@@ -55,6 +57,7 @@ impl Show {
                 dropped: progress.dropped,
                 rejected: progress.rejected,
                 skipped: progress.skipped,
+                stalled_seconds: progress.stalled.map(|stall| stall.since.as_secs_f64()),
             };
             if let Ok(line) = serde_json::to_string(&line) {
                 let _ = writeln!(io::stderr().lock(), "{line}");

@@ -57,6 +57,7 @@ const LINE: Kind = Object(&[
     ("dropped", Count),
     ("rejected", Count),
     ("skipped", Count),
+    ("stalled_seconds", OrNull(&Rate)),
 ]);
 
 const STOPS: [&str; 5] = ["messages", "duration", "end", "signal", "error"];
