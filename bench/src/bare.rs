@@ -13,10 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use transload_core::Padded;
+
 use crate::BATCH;
 use crate::check::{Check, Lines};
 use crate::message::{LARGEST, tag};
-use crate::padded::Padded;
 use crate::patience::Patience;
 use crate::pin::pin_to;
 use crate::settings::Settings;

@@ -9,11 +9,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use transload_core::Padded;
 
 use crate::adapter::{Adapter, Receiver, Role, Sender};
 use crate::adapters::{Crossbeam, FlumeEach, KanalEach, Staging, SyncChannel, Thingbuf};
 use crate::message::{stamp_ends, tag};
-use crate::padded::Padded;
 use crate::pin::{Cores, pin_to};
 use crate::settings::Settings;
 use crate::statistics::{Spread, percentile};

@@ -14,7 +14,6 @@ pub mod in_place;
 pub mod latency;
 pub mod machine;
 pub mod message;
-pub mod padded;
 pub mod patience;
 pub mod pin;
 pub mod report;

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::padded::Padded;
+use transload_core::Padded;
+
 use crate::patience::Patience;
 use crate::pin::{Cores, pin_to};
 

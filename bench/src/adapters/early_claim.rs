@@ -12,8 +12,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use transload_core::Padded;
+
 use crate::adapter::{Adapter, Receiver, Role, Sender, destination};
-use crate::padded::Padded;
 
 const WORD: usize = 8;
 

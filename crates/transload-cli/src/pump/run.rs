@@ -212,15 +212,7 @@ impl Watch<'_> {
     /// What is known of a pump that is held. It ends with the process.
     fn abandon(&self, running: &PumpHandle) -> Report {
         running.stopper().abort();
-        let progress = running.stopper().progress();
-        let slot_bytes = self.args.framing().slot_bytes(self.args.message_size).unwrap_or_default();
-        let mut report = Report::default();
-        report.accepted = progress.accepted;
-        report.delivered = progress.delivered;
-        report.dropped = progress.accepted.saturating_sub(progress.delivered);
-        report.rejected = progress.rejected;
-        report.skipped = progress.skipped;
-        report.bytes = progress.delivered * slot_bytes as u64;
+        let mut report = running.stopper().report_without_end();
         report.elapsed = self.started.elapsed();
         report
     }

@@ -143,7 +143,7 @@ impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
     #[cold]
     #[must_use = "producers that sleep for these slots are not woken by anybody else"]
     pub fn pass_skipped(&self, reader: &mut Reader) -> usize {
-        if self.open_batches(reader) == MAX_OPEN_BATCHES {
+        if self.is_at_limit(reader) {
             return 0; // The take that follows refuses for the same reason.
         }
         // At most one lap, so that the call ends while producers skip on.
@@ -169,7 +169,7 @@ impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
     /// [`TakeError`], each of its reasons.
     #[inline]
     pub fn peek(&self, reader: &mut Reader, max: usize) -> Result<Run, TakeError> {
-        if self.open_batches(reader) == MAX_OPEN_BATCHES {
+        if self.is_at_limit(reader) {
             return Err(TakeError::TooManyBatches);
         }
         let first = reader.next;
@@ -274,14 +274,13 @@ impl<S: AsRef<[Word]>, B: Barrier> Ring<S, B> {
         }
     }
 
-    /// How many batches are open, as far as this reader must know: exact when it is at the limit.
+    /// Whether as many batches are open as there can be. The table is asked only if that is so by what the reader knew.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "at most MAX_OPEN_BATCHES")]
-    fn open_batches(&self, reader: &mut Reader) -> usize {
+    fn is_at_limit(&self, reader: &mut Reader) -> bool {
         if reader.batch - reader.oldest == MAX_OPEN_BATCHES as u64 {
             reader.oldest = self.batches.oldest();
         }
-        (reader.batch - reader.oldest) as usize
+        reader.batch - reader.oldest == MAX_OPEN_BATCHES as u64
     }
 
     /// Opens a batch that ends before `end`, and moves the reader there.

@@ -13,9 +13,9 @@ use super::pump::ReadBack;
 use super::queue::QueueSpace;
 use super::sink::LandedCallback;
 use super::{Landed, Pump, PumpError, PumpOptions, Report};
-use crate::device::{Completion, CopyError, DeviceError, Download, Stream, Transfer, Upload};
+use crate::device::{Completion, CopyError, DeviceError, Download, Landing, Stream, Transfer, Upload};
 use crate::region::Region;
-use crate::staging::{Consumer, DequeueError};
+use crate::staging::{Batch, Consumer, DequeueError};
 
 /// How long a pump that ends waits for the device, and for reservations that are still being written.
 const LAST_WAIT: Duration = Duration::from_secs(2);
@@ -34,8 +34,6 @@ pub(super) struct Engine {
     space: QueueSpace,
     /// What has a place in the device queue, oldest first. The device's tail stands before the first.
     flights: VecDeque<Flight>,
-    /// Uploads in flight, of the stream's transfers in flight.
-    uploading: usize,
     /// When the pump first saw the oldest message that it has not taken.
     first_seen: Option<Instant>,
     /// What stood before this position and was in the ring when a source last asked for room has been dropped.
@@ -77,7 +75,6 @@ impl Engine {
             batch_messages,
             space,
             flights,
-            uploading: 0,
             first_seen: None,
             shed_before: 0,
             measure: Measure::new(),
@@ -130,9 +127,6 @@ impl Engine {
             return;
         };
         let flight = &mut self.flights[index];
-        if matches!(flight.state, State::Uploading(_)) {
-            self.uploading -= 1;
-        }
         match (transfer, &result) {
             (Transfer::Upload(upload), Ok(())) => {
                 self.measure.ages(upload.batch().sampled_ages());
@@ -207,10 +201,7 @@ impl Engine {
         let flight = &mut self.flights[index];
         match std::mem::replace(&mut flight.state, State::GivenUp) {
             State::UploadAgain(upload) => match self.stream.submit(*upload) {
-                Ok(ticket) => {
-                    flight.state = State::Uploading(ticket);
-                    self.uploading += 1;
-                }
+                Ok(ticket) => flight.state = State::Uploading(ticket),
                 Err(refused) => {
                     self.refused(index, refused.error, State::UploadAgain(Box::new(refused.transfer)));
                 }
@@ -234,7 +225,7 @@ impl Engine {
         true
     }
 
-    fn fetch(&mut self, index: usize, landing: crate::device::Landing) -> bool {
+    fn fetch(&mut self, index: usize, landing: Landing) -> bool {
         let flight = &mut self.flights[index];
         match self.stream.fetch(Download::new(flight.device_range.clone(), landing)) {
             Ok(ticket) => flight.state = State::Fetching(ticket),
@@ -305,9 +296,9 @@ impl Engine {
 
     /// Submits the next batch if it is time.
     fn feed(&mut self) -> Fed {
-        if self.uploading == self.options.in_flight
-            || self.stream.in_flight() == self.stream.in_flight_limit()
-        {
+        let uploading =
+            self.flights.iter().filter(|flight| matches!(flight.state, State::Uploading(_))).count();
+        if uploading >= self.options.in_flight || self.stream.in_flight() >= self.stream.in_flight_limit() {
             return Fed::DeviceBusy;
         }
         if !self.consumer.reaches(self.batch_messages) {
@@ -353,11 +344,11 @@ impl Engine {
 
     /// When the batch that is being gathered goes out whatever its size.
     fn deadline(&self) -> Instant {
-        let now = Instant::now();
-        self.first_seen.and_then(|seen| seen.checked_add(self.options.batch_delay)).unwrap_or(now + LONG)
+        let due = self.first_seen.and_then(|seen| seen.checked_add(self.options.batch_delay));
+        due.unwrap_or_else(|| Instant::now() + LONG)
     }
 
-    fn submit(&mut self, batch: crate::staging::Batch, to: usize) {
+    fn submit(&mut self, batch: Batch, to: usize) {
         self.first_seen = None;
         let (messages, first_position) = (batch.messages(), batch.first_position());
         let upload = Upload::new(&self.region, batch, to);
@@ -368,11 +359,8 @@ impl Engine {
         let submitted = self.stream.submit(upload);
         let state = submitted.as_ref().map_or(State::GivenUp, |&ticket| State::Uploading(ticket));
         self.flights.push_back(Flight { device_range, messages, first_position, failures: 0, state });
-        match submitted {
-            Ok(_) => self.uploading += 1,
-            Err(refused) => {
-                self.refused(index, refused.error, State::UploadAgain(Box::new(refused.transfer)));
-            }
+        if let Err(refused) = submitted {
+            self.refused(index, refused.error, State::UploadAgain(Box::new(refused.transfer)));
         }
     }
 
@@ -448,13 +436,6 @@ impl Engine {
         let progress = self.control.progress(&self.consumer);
         let (batch_messages_p50, batch_messages_max) = self.measure.batch_messages();
         Report {
-            accepted: progress.accepted,
-            delivered: progress.delivered,
-            dropped: progress.dropped,
-            rejected: progress.rejected,
-            skipped: progress.skipped,
-            quarantined: self.consumer.statistics().quarantined,
-            bytes: progress.delivered * self.message_size as u64,
             elapsed,
             batches: self.measure.batch_count(),
             batch_messages_p50,
@@ -462,6 +443,7 @@ impl Engine {
             failed_copies: self.control.failed_copies.value(),
             latency: self.measure.latency(),
             error: self.error,
+            ..Report::of(&progress, &self.consumer)
         }
     }
 }

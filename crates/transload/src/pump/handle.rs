@@ -41,6 +41,14 @@ impl PumpStopper {
     pub fn progress(&self) -> Progress {
         self.control.progress(&self.ring)
     }
+
+    /// The report of a pump that will not give one, as its thread panicked or does not come back: what has not arrived
+    /// counts as dropped, and what only the thread measures is not known.
+    pub fn report_without_end(&self) -> Report {
+        let progress = self.progress();
+        let dropped = progress.accepted.saturating_sub(progress.delivered);
+        Report::of(&Progress { dropped, ..progress }, &self.ring)
+    }
 }
 
 impl PumpHandle {
@@ -67,18 +75,8 @@ impl PumpHandle {
     pub fn join(self) -> Report {
         let Self { stopper, thread } = self;
         thread.join().unwrap_or_else(|panic| {
-            let progress = stopper.progress();
-            Report {
-                accepted: progress.accepted,
-                delivered: progress.delivered,
-                dropped: progress.accepted.saturating_sub(progress.delivered),
-                rejected: progress.rejected,
-                skipped: progress.skipped,
-                quarantined: stopper.ring.statistics().quarantined,
-                bytes: progress.delivered * stopper.ring.message_size() as u64,
-                error: Some(PumpError::Panicked(words(&*panic))),
-                ..Report::default()
-            }
+            let error = Some(PumpError::Panicked(words(&*panic)));
+            Report { error, ..stopper.report_without_end() }
         })
     }
 

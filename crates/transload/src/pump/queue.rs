@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// Batches begin at multiples of this: it satisfies the offset rules of all back ends at once (OpenCL sub-buffers 128,
 /// Vulkan storage offsets up to 256, Metal 4).
-pub(super) const ALIGNMENT: usize = 256;
+const ALIGNMENT: usize = 256;
 
 /// Hands out parts of the device queue, one behind the other, and over again from the start.
 ///
@@ -42,9 +42,7 @@ impl QueueSpace {
                 }
             }
             // Wrapped. Free: next..oldest.
-            Some(oldest) => {
-                self.next.min(oldest)..oldest.min(self.next.saturating_add(want)).max(self.next.min(oldest))
-            }
+            Some(oldest) => self.next..oldest.min(self.next.saturating_add(want)),
         }
     }
 

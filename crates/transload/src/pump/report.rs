@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Latency, PumpError};
+use super::{Latency, Progress, PumpError};
+use crate::staging::StagingRing;
 
 /// What a pump has done. `accepted == delivered + dropped`, also when it ended by an error.
 #[derive(Debug, Default)]
@@ -36,4 +37,20 @@ pub struct Report {
     pub latency: Latency,
     /// Why the pump ended early.
     pub error: Option<PumpError>,
+}
+
+impl Report {
+    /// What a pump of this ring has done by its counters; the rest is not known.
+    pub(super) fn of(progress: &Progress, ring: &StagingRing) -> Self {
+        Self {
+            accepted: progress.accepted,
+            delivered: progress.delivered,
+            dropped: progress.dropped,
+            rejected: progress.rejected,
+            skipped: progress.skipped,
+            quarantined: ring.statistics().quarantined,
+            bytes: progress.delivered * ring.message_size() as u64,
+            ..Self::default()
+        }
+    }
 }
