@@ -61,6 +61,7 @@
 
 pub mod device;
 pub mod memory;
+pub mod pool;
 pub mod pump;
 pub mod region;
 pub mod staging;

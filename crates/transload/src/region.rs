@@ -1,38 +1,69 @@
 //! A slab made known to something that does I/O, and checked parts of it.
 //!
-//! A [`Slab`] is memory. A [`Region`] is that memory registered with one device (later: one proactor), which says in
+//! A [`Slab`] is memory. A [`Region`] is that memory registered with one device or one proactor, which says in
 //! [`Registration`] what it made of it. Page-locking is the kernel's business and stands in the slab's
 //! [`Placement`](crate::memory::Placement): memory can be locked and not pinned for a device, and the reverse.
 
 use std::any::Any;
 use std::fmt;
+use std::ops::BitOr;
 use std::sync::Arc;
 
 use crate::memory::Slab;
 
-/// What I/O may do with a region.
+/// What I/O may do with a region: flags, to be combined with `|`.
+///
+/// ```
+/// use transload::region::Access;
+///
+/// assert_eq!(Access::READ | Access::WRITE, Access::READ_WRITE);
+/// assert!(!Access::READ.writes());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Access {
-    read: bool,
-    write: bool,
-}
+pub struct Access(u8);
 
 impl Access {
-    /// I/O reads the memory: it is the source of sends and uploads.
-    pub const READ: Access = Access { read: true, write: false };
-    /// I/O writes the memory: it is the target of receives and downloads.
-    pub const WRITE: Access = Access { read: false, write: true };
+    /// I/O reads the memory: it is the source of sends, file writes and uploads.
+    pub const READ: Access = Access(1);
+    /// I/O writes the memory: it is the target of receives, file reads and downloads.
+    pub const WRITE: Access = Access(2);
     /// Both.
-    pub const READ_WRITE: Access = Access { read: true, write: true };
+    pub const READ_WRITE: Access = Access(3);
+    /// A remote machine reads the memory. Kept for RDMA: nothing here can register it yet.
+    pub const REMOTE_READ: Access = Access(4);
+    /// A remote machine writes the memory. Kept for RDMA: nothing here can register it yet.
+    pub const REMOTE_WRITE: Access = Access(8);
 
-    /// Whether I/O may read the memory.
+    /// Whether local I/O may read the memory.
     pub fn reads(self) -> bool {
-        self.read
+        self.0 & Self::READ.0 != 0
     }
 
-    /// Whether I/O may write the memory.
+    /// Whether local I/O may write the memory.
     pub fn writes(self) -> bool {
-        self.write
+        self.0 & Self::WRITE.0 != 0
+    }
+
+    /// Whether a remote machine may read or write the memory.
+    pub fn is_remote(self) -> bool {
+        self.0 & (Self::REMOTE_READ.0 | Self::REMOTE_WRITE.0) != 0
+    }
+
+    /// Refuses remote access, for registrars that know none: all of them, so far.
+    pub(crate) fn local_only(self, registrar: &str) -> Result<Self, RegisterError> {
+        if self.is_remote() {
+            Err(RegisterError::Unsupported { registrar: registrar.to_owned(), access: self })
+        } else {
+            Ok(self)
+        }
+    }
+}
+
+impl BitOr for Access {
+    type Output = Access;
+
+    fn bitor(self, other: Access) -> Access {
+        Access(self.0 | other.0)
     }
 }
 
@@ -49,6 +80,11 @@ pub enum Registration {
         /// Why it is not pinned.
         reason: String,
     },
+    /// Nothing is registered: each operation on the memory pins it anew, or copies.
+    Copy {
+        /// What was wanted, what there is, and what to do.
+        reason: String,
+    },
 }
 
 impl fmt::Display for Registration {
@@ -57,11 +93,12 @@ impl fmt::Display for Registration {
             Self::Pinned => f.write_str("pinned"),
             Self::Mapped => f.write_str("mapped"),
             Self::Staged { reason } => write!(f, "staged ({reason})"),
+            Self::Copy { reason } => write!(f, "copied ({reason})"),
         }
     }
 }
 
-/// Something that slabs are registered with: a device.
+/// Something that slabs are registered with: a device, a proactor.
 pub trait Registrar {
     /// Registers the whole slab. The region keeps it alive: the caller may drop its handle.
     ///
@@ -73,17 +110,30 @@ pub trait Registrar {
 
 /// A slab was not registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{registrar} refuses to register {len_bytes} bytes: {reason}")]
-pub struct RegisterError {
-    /// Who refused.
-    pub registrar: String,
-    /// How much memory it was.
-    pub len_bytes: usize,
-    /// Why, and what to do.
-    pub reason: String,
+#[non_exhaustive]
+pub enum RegisterError {
+    /// The driver or the kernel refuses.
+    #[error("{registrar} refuses to register {len_bytes} bytes: {reason}")]
+    Refused {
+        /// Who refused.
+        registrar: String,
+        /// How much memory it was.
+        len_bytes: usize,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// Nobody here can give that access.
+    #[error("{registrar} cannot register memory for {access:?}: remote access needs RDMA, which is not supported; use READ, WRITE or both")]
+    Unsupported {
+        /// Who was asked.
+        registrar: String,
+        /// For what.
+        access: Access,
+    },
 }
 
-/// A slab registered with one device. Reference counted; the last handle ends the registration, on its own thread.
+/// A slab registered with one device or proactor. Reference counted; the last handle, on any thread, ends the
+/// registration, and does so where the kernel or driver demands.
 ///
 /// Whoever has an operation in flight on the memory holds a handle, so a region outlives every such operation.
 #[derive(Clone)]
@@ -146,6 +196,12 @@ impl Region {
             Some(end) if end <= available => Ok(Span { region: self.clone(), offset, len_bytes }),
             _ => Err(SpanError { offset, len_bytes, available }),
         }
+    }
+
+    /// A part that is known to lie within the slab: a buffer's.
+    pub(crate) fn part(&self, offset: usize, len_bytes: usize) -> Span {
+        debug_assert!(offset + len_bytes <= self.inner.slab.len_bytes(), "beyond the slab");
+        Span { region: self.clone(), offset, len_bytes }
     }
 }
 

@@ -164,7 +164,7 @@ fn injected(info: &DeviceInfo, call: Call) -> DeviceError {
 impl Registrar for Faulty {
     fn register(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError> {
         if self.faults.refuses(Call::Register) {
-            return Err(RegisterError {
+            return Err(RegisterError::Refused {
                 registrar: "the faulty device".to_owned(),
                 len_bytes: slab.len_bytes(),
                 reason: "an injected fault".to_owned(),

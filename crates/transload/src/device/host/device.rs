@@ -78,6 +78,7 @@ impl Default for HostDevice {
 impl Registrar for HostDevice {
     /// Only notes with whom: the copy thread reaches all memory of the process.
     fn register(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError> {
+        let access = access.local_only("the host device")?;
         Ok(Region::new(slab.clone(), access, Registration::Mapped, Box::new(self.registered())))
     }
 }

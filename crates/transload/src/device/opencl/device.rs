@@ -217,6 +217,7 @@ impl Registrar for OpenClDevice {
     /// Makes nothing known to the driver, since OpenCL has no way to: the driver is given the address with each
     /// transfer. Any address and length will do, and a slab may be registered any number of times.
     fn register(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError> {
+        let access = access.local_only("OpenCL")?;
         let guard = Registered(self.shared.clone());
         Ok(Region::new(slab.clone(), access, self.registration(slab), Box::new(guard)))
     }
