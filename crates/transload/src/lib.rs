@@ -62,6 +62,7 @@
 pub mod device;
 pub mod memory;
 pub mod pool;
+pub mod proactor;
 pub mod pump;
 pub mod region;
 pub mod staging;
