@@ -75,7 +75,11 @@ impl Part {
             Owner::Span(span) => (span.region(), span.as_ptr()),
         };
         let address = start.wrapping_add(self.range.start);
-        Piece { address, len_bytes: self.range.len(), slot: slot_of(region, proactor, address, self.range.len()) }
+        Piece {
+            address,
+            len_bytes: self.range.len(),
+            slot: slot_of(region, proactor, address, self.range.len()),
+        }
     }
 }
 

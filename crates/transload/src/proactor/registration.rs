@@ -44,7 +44,8 @@ impl Drop for Registered {
 /// The slot under which a part of a region is registered with this proactor, if it lies within one.
 pub(super) fn slot_of(region: &Region, proactor: u64, address: *const u8, len_bytes: usize) -> Option<u16> {
     let guard: &dyn Any = region.guard();
-    let registered = guard.downcast_ref::<Registered>().filter(|registered| registered.shared.id == proactor)?;
+    let registered =
+        guard.downcast_ref::<Registered>().filter(|registered| registered.shared.id == proactor)?;
     let offset = address.addr() - region.slab().as_ptr().addr();
     let piece = offset / registered.piece_bytes;
     let within = offset + len_bytes <= (piece + 1) * registered.piece_bytes;

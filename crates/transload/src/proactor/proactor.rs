@@ -1,0 +1,249 @@
+//! The proactor itself.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::pin;
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use super::builder::ProactorBuilder;
+use super::capability::Capabilities;
+use super::choice::Choice;
+use super::engine::Engine;
+use super::error::{IoError, ProactorError};
+use super::handle::Handle;
+use super::pools::register;
+use super::receive_pool::ReceivePool;
+use super::statistics::Statistics;
+use crate::memory::Slab;
+use crate::region::{Access, Region, RegisterError, Registrar, Registration};
+
+/// How long a proactor that is dropped waits for the kernel to let go of memory.
+const DROP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Completion-based I/O: operations take their memory along and give it back when the kernel is done.
+///
+/// It stays on the thread that made it, and gets nothing done but in [`poll`](Proactor::poll),
+/// [`block_on`](Proactor::block_on) and [`shut_down`](Proactor::shut_down). Operations are submitted through its
+/// [`Handle`], from any thread. For a proactor with a thread of its own, see
+/// [`ProactorBuilder::spawn`](ProactorBuilder::spawn).
+///
+/// When it is dropped it cancels what is in flight and waits a second for the kernel to let go; see
+/// [`shut_down`](Proactor::shut_down) for what happens to the rest.
+pub struct Proactor {
+    /// Gone when it has been shut down.
+    engine: RefCell<Option<Engine>>,
+    handle: Handle,
+    /// The kernel takes calls for a ring from one thread only.
+    _stays: PhantomData<Rc<()>>,
+}
+
+/// How a proactor ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub struct ShutDown {
+    /// Operations whose memory the kernel had not let go of by the deadline. It is never freed or used again, their
+    /// buffers are lost to their pools.
+    pub quarantined: usize,
+}
+
+impl Proactor {
+    /// The best back end that works here.
+    ///
+    /// # Errors
+    ///
+    /// [`ProactorError`] if not even readiness works, for lack of descriptors for instance.
+    pub fn new() -> Result<Self, ProactorError> {
+        Self::builder().build()
+    }
+
+    /// Starts a proactor with choices.
+    pub fn builder() -> ProactorBuilder {
+        ProactorBuilder::default()
+    }
+
+    pub(super) fn of(engine: Engine) -> Self {
+        let handle = Handle { shared: engine.shared.clone() };
+        Self { engine: RefCell::new(Some(engine)), handle, _stays: PhantomData }
+    }
+
+    /// The way to it from other threads, and the one that operations are submitted through.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Which back end does the work, and why.
+    pub fn choice(&self) -> &Choice {
+        self.handle.choice()
+    }
+
+    /// What the back end can do by itself and is allowed to.
+    pub fn capabilities(&self) -> Capabilities {
+        self.handle.capabilities()
+    }
+
+    /// What has been done so far.
+    pub fn statistics(&self) -> Statistics {
+        self.handle.statistics()
+    }
+
+    /// Starts what has been submitted, waits for completions at most so long (`None`: until something happens), and
+    /// wakes whoever waits for them. Says how many there were.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, when it does not let us wait. Nothing is lost by that; the next call tries again.
+    ///
+    /// # Panics
+    ///
+    /// When called from within a waker that it calls.
+    pub fn poll(&self, timeout: Option<Duration>) -> Result<usize, IoError> {
+        const NAME: &str = "wait for completions";
+        let mut engine = self.engine.borrow_mut();
+        let engine = engine.as_mut().ok_or(IoError::ShutDown { operation: NAME })?;
+        engine.turn(timeout).map_err(|errno| IoError::os(NAME, errno))
+    }
+
+    /// Polls until a future is ready.
+    ///
+    /// # Errors
+    ///
+    /// As [`poll`](Proactor::poll); the future is dropped then.
+    ///
+    /// # Panics
+    ///
+    /// When called from within a future that it runs.
+    pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, IoError> {
+        let waker = Waker::from(self.handle.shared.clone());
+        let mut context = Context::from_waker(&waker);
+        let mut future = pin!(future);
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                return Ok(output);
+            }
+            self.poll(None)?;
+        }
+    }
+
+    /// Registers a slab: pinned in pieces of at most 1 GiB if the kernel permits, and else as
+    /// [`Registration::Copy`], with the reason. The caller may drop its handle on the slab.
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError::Unsupported`] for remote access.
+    ///
+    /// # Panics
+    ///
+    /// When called from within a waker that the proactor calls.
+    pub fn register_slab(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError> {
+        let mut engine = self.engine.borrow_mut();
+        let Some(engine) = engine.as_mut() else {
+            return Err(refused(slab.len_bytes(), "it has been shut down"));
+        };
+        register(&mut *engine.backend, &engine.shared, slab, access)
+    }
+
+    /// As [`register_slab`](Proactor::register_slab), for whoever cannot do with less than pinned memory.
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError::Refused`] with what was wanted, what is allowed and what to do.
+    ///
+    /// # Panics
+    ///
+    /// As `register_slab`.
+    pub fn register_pinned(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError> {
+        let region = self.register_slab(slab, access)?;
+        match region.registration() {
+            Registration::Copy { reason } => Err(RegisterError::Refused {
+                registrar: format!("the proactor ({})", self.choice().backend),
+                len_bytes: slab.len_bytes(),
+                reason: reason.clone(),
+            }),
+            _ => Ok(region),
+        }
+    }
+
+    /// Registers memory that is there already, as one buffer.
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError`]
+    ///
+    /// # Safety
+    ///
+    /// As [`Slab::wrap`], until the region's last handle and everything made of it has ended.
+    pub unsafe fn register_buffer(
+        &self,
+        base: NonNull<u8>,
+        len_bytes: usize,
+        access: Access,
+    ) -> Result<Region, RegisterError> {
+        // SAFETY: the caller's promise is the same.
+        let slab = unsafe { Slab::wrap(base, 1, len_bytes) };
+        let slab = slab.map_err(|error| refused(len_bytes, &error.to_string()))?;
+        self.register_slab(&slab, access)
+    }
+
+    /// Makes a pool of all buffers of a region, for receives. Any number of buffers will do.
+    ///
+    /// # Errors
+    ///
+    /// [`ProactorError::NotWritable`] if the region is not registered for writing, [`ProactorError::Pool`] if somebody
+    /// else hands its memory out.
+    ///
+    /// # Panics
+    ///
+    /// When called from within a waker that the proactor calls.
+    pub fn receive_pool(&self, region: &Region) -> Result<ReceivePool, ProactorError> {
+        let mut engine = self.engine.borrow_mut();
+        let engine = engine.as_mut().ok_or(ProactorError::ShutDown)?;
+        engine.pools.make(&mut *engine.backend, &engine.shared, region)
+    }
+
+    /// Accepts nothing more, cancels what is in flight, and works on until the kernel has let go of all memory, at most
+    /// so long.
+    ///
+    /// Memory that the kernel still has then is quarantined: never freed, never used again, counted.
+    pub fn shut_down(mut self, patience: Duration) -> ShutDown {
+        self.end(patience)
+    }
+
+    fn end(&mut self, patience: Duration) -> ShutDown {
+        let Some(mut engine) = self.engine.get_mut().take() else { return ShutDown { quarantined: 0 } };
+        let now = Instant::now();
+        let quarantined = engine.shut_down(now.checked_add(patience).unwrap_or(now + DROP_PATIENCE));
+        if quarantined > 0 {
+            // A ring that is closed lets go of no memory: it stays, with all that the kernel may still use (I2).
+            let _never_dropped = std::mem::ManuallyDrop::new(engine);
+        }
+        ShutDown { quarantined }
+    }
+}
+
+fn refused(len_bytes: usize, reason: &str) -> RegisterError {
+    RegisterError::Refused { registrar: "the proactor".to_owned(), len_bytes, reason: reason.to_owned() }
+}
+
+impl Registrar for Proactor {
+    fn register(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError> {
+        self.register_slab(slab, access)
+    }
+}
+
+impl Drop for Proactor {
+    fn drop(&mut self) {
+        let _counted_in_the_statistics = self.end(DROP_PATIENCE);
+    }
+}
+
+impl fmt::Debug for Proactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proactor").field("choice", self.choice()).finish_non_exhaustive()
+    }
+}
