@@ -31,6 +31,8 @@ pub(super) struct Engine {
     /// Sends go without a copy from so many bytes on.
     zero_copy_from: usize,
     pub(super) lines: Lines,
+    /// Lines that somebody has joined.
+    joined: Vec<usize>,
     timers: BTreeSet<(Instant, Key)>,
     closing: Vec<Key>,
     pub(super) pools: Pools,
@@ -68,6 +70,7 @@ impl Engine {
             shared,
             zero_copy_from,
             lines: Lines::default(),
+            joined: Vec::new(),
             timers: BTreeSet::new(),
             closing: Vec::new(),
             pools: Pools::default(),
@@ -115,6 +118,9 @@ impl Engine {
             }
         }
         self.commands = commands;
+        while let Some(line) = self.joined.pop() {
+            self.advance(&mut shared.lock(), line);
+        }
         self.register_what_waits();
     }
 
@@ -155,7 +161,8 @@ impl Engine {
             Operation::Send { socket, buffers, .. } if buffers.len_bytes() > 0 => {
                 let line = socket.id();
                 self.lines.join(line, key);
-                self.advance(state, line);
+                // Not at once: what was submitted together goes as one chain.
+                self.joined.push(line);
             }
             Operation::Timeout { at } => {
                 self.timers.insert((*at, key));

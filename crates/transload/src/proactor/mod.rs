@@ -7,6 +7,8 @@ mod builder;
 mod capability;
 mod choice;
 mod engine;
+#[cfg(test)]
+mod engine_tests;
 mod error;
 mod file;
 mod handle;
@@ -21,6 +23,8 @@ mod proactor;
 mod readiness;
 mod receive_pool;
 mod registration;
+#[cfg(test)]
+mod scripted;
 mod sequence;
 mod shared;
 mod socket;

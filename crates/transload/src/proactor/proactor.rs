@@ -10,6 +10,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+
 use super::builder::ProactorBuilder;
 use super::capability::Capabilities;
 use super::choice::Choice;
@@ -99,12 +101,11 @@ impl Proactor {
     ///
     /// The kernel's, when it does not let us wait. Nothing is lost by that; the next call tries again.
     ///
-    /// # Panics
-    ///
-    /// When called from within a waker that it calls.
+    /// `EDEADLK` when called from within a waker that it calls.
     pub fn poll(&self, timeout: Option<Duration>) -> Result<usize, IoError> {
         const NAME: &str = "wait for completions";
-        let mut engine = self.engine.borrow_mut();
+        let engine = self.engine.try_borrow_mut();
+        let mut engine = engine.map_err(|_| IoError::os(NAME, Errno::DEADLK))?;
         let engine = engine.as_mut().ok_or(IoError::ShutDown { operation: NAME })?;
         engine.turn(timeout).map_err(|errno| IoError::os(NAME, errno))
     }
@@ -114,10 +115,6 @@ impl Proactor {
     /// # Errors
     ///
     /// As [`poll`](Proactor::poll); the future is dropped then.
-    ///
-    /// # Panics
-    ///
-    /// When called from within a future that it runs.
     pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, IoError> {
         let waker = Waker::from(self.handle.shared.clone());
         let mut context = Context::from_waker(&waker);
@@ -135,11 +132,8 @@ impl Proactor {
     ///
     /// # Errors
     ///
-    /// [`RegisterError::Unsupported`] for remote access.
-    ///
-    /// # Panics
-    ///
-    /// When called from within a waker that the proactor calls.
+    /// [`RegisterError::Unsupported`] for remote access, [`RegisterError::Refused`] when called from within a waker that
+    /// the proactor calls.
     pub fn register_slab(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError> {
         let mut engine = self.engine.borrow_mut();
         let Some(engine) = engine.as_mut() else {
@@ -153,10 +147,6 @@ impl Proactor {
     /// # Errors
     ///
     /// [`RegisterError::Refused`] with what was wanted, what is allowed and what to do.
-    ///
-    /// # Panics
-    ///
-    /// As `register_slab`.
     pub fn register_pinned(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError> {
         let region = self.register_slab(slab, access)?;
         match region.registration() {
@@ -195,13 +185,12 @@ impl Proactor {
     /// # Errors
     ///
     /// [`ProactorError::NotWritable`] if the region is not registered for writing, [`ProactorError::Pool`] if somebody
-    /// else hands its memory out.
-    ///
-    /// # Panics
-    ///
-    /// When called from within a waker that the proactor calls.
+    /// else hands its memory out, or when called from within a waker that the proactor calls.
     pub fn receive_pool(&self, region: &Region) -> Result<ReceivePool, ProactorError> {
-        let mut engine = self.engine.borrow_mut();
+        let engine = self.engine.try_borrow_mut();
+        let mut engine = engine.map_err(|_| ProactorError::Pool {
+            reason: "the proactor is at work; do not call it from a waker".to_owned(),
+        })?;
         let engine = engine.as_mut().ok_or(ProactorError::ShutDown)?;
         engine.pools.make(&mut *engine.backend, &engine.shared, region)
     }

@@ -1,0 +1,252 @@
+//! What the engine makes of completions that no kernel gives on demand.
+
+use std::future::Future;
+use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use super::backend::Event;
+use super::engine::Engine;
+use super::error::IoError;
+use super::pools::register;
+use super::scripted::{Asked, engine};
+use super::socket::Socket;
+use super::streams::Received;
+use crate::memory::{Policy, Slab};
+use crate::pool::{AcquireError, BufferPool};
+use crate::region::{Access, Region};
+
+const NOW: Option<Duration> = Some(Duration::ZERO);
+
+fn slab(buffer_count: usize, buffer_size: usize) -> Slab {
+    Slab::builder(buffer_count, buffer_size).lock(Policy::Never).build().unwrap()
+}
+
+fn region(engine: &mut Engine, buffer_count: usize, buffer_size: usize) -> Region {
+    let slab = slab(buffer_count, buffer_size);
+    register(&mut *engine.backend, &engine.shared, &slab, Access::READ_WRITE).unwrap()
+}
+
+fn pool(engine: &mut Engine, buffer_count: usize, buffer_size: usize) -> BufferPool {
+    BufferPool::new(&region(engine, buffer_count, buffer_size)).unwrap()
+}
+
+fn socket() -> Socket {
+    Socket::from(UnixStream::pair().unwrap().0)
+}
+
+fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn ready<F: Future + Unpin>(mut future: F) -> F::Output {
+    match poll(&mut future) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("not ready"),
+    }
+}
+
+#[test]
+fn a_chain_that_breaks_goes_on_in_order() {
+    let (mut engine, handle, director) = engine();
+    let (pool, socket) = (pool(&mut engine, 3, 100), socket());
+    let sends = [(); 3].map(|()| handle.send(&socket, pool.try_acquire().unwrap()));
+    engine.turn(NOW).unwrap();
+    let chain = director.asked();
+    let [
+        Asked::Send { linked: true, .. },
+        Asked::Send { linked: true, .. },
+        Asked::Send { linked: false, .. },
+    ] = chain[..]
+    else {
+        panic!("no chain of three: {chain:?}");
+    };
+    // The first of the chain is short, so the kernel gives the others up.
+    director.completes(chain[0].key(), Event::Done(Ok(40)), false);
+    for asked in &chain[1..] {
+        director.completes(asked.key(), Event::Done(Err(Errno::CANCELED)), false);
+    }
+    engine.turn(NOW).unwrap();
+    let rest = director.asked();
+    assert_eq!(
+        rest,
+        [
+            Asked::Send { key: chain[0].key(), bytes: 60, zero_copy: false, linked: true },
+            Asked::Send { key: chain[1].key(), bytes: 100, zero_copy: false, linked: true },
+            Asked::Send { key: chain[2].key(), bytes: 100, zero_copy: false, linked: false },
+        ]
+    );
+    for asked in rest {
+        let Asked::Send { key, bytes, .. } = asked else { panic!("not a send") };
+        director.completes(key, Event::Done(Ok(bytes)), false);
+    }
+    engine.turn(NOW).unwrap();
+    for send in sends {
+        assert_eq!(ready(send).result, Ok(100));
+    }
+    assert_eq!(handle.statistics().short_sends, 1);
+}
+
+#[test]
+fn an_error_before_a_notification_is_the_outcome_and_keeps_the_memory() {
+    let (mut engine, handle, director) = engine();
+    let (pool, socket) = (pool(&mut engine, 1, 4096), socket());
+    let send = handle.send(&socket, pool.try_acquire().unwrap());
+    engine.turn(NOW).unwrap();
+    let [Asked::Send { key, zero_copy: true, .. }] = director.asked()[..] else {
+        panic!("no zero-copy send")
+    };
+    director.completes(key, Event::Done(Err(Errno::CONNRESET)), true);
+    engine.turn(NOW).unwrap();
+    let sent = ready(send);
+    assert_eq!(sent.result, Err(IoError::os("send", Errno::CONNRESET)));
+    let mut returning = sent.returned();
+    assert!(poll(&mut returning).is_pending());
+    assert!(matches!(pool.try_acquire(), Err(AcquireError::Exhausted { .. })));
+    director.completes(key, Event::Notified { copied: false }, false);
+    engine.turn(NOW).unwrap();
+    assert!(ready(returning).buffers.into_lease().is_some());
+    assert!(pool.try_acquire().is_ok());
+}
+
+#[test]
+fn a_refused_zero_copy_send_is_done_with_a_copy() {
+    for refusal in [Errno::NOMEM, Errno::OPNOTSUPP, Errno::INVAL] {
+        let (mut engine, handle, director) = engine();
+        let (pool, socket) = (pool(&mut engine, 1, 4096), socket());
+        let send = handle.send(&socket, pool.try_acquire().unwrap());
+        engine.turn(NOW).unwrap();
+        let key = director.asked()[0].key();
+        director.completes(key, Event::Done(Err(refusal)), true);
+        engine.turn(NOW).unwrap();
+        assert_eq!(director.asked(), [Asked::Send { key, bytes: 4096, zero_copy: false, linked: false }]);
+        director.completes(key, Event::Done(Ok(4096)), false);
+        engine.turn(NOW).unwrap();
+        let sent = ready(send);
+        assert_eq!(sent.result, Ok(4096));
+        let mut returning = sent.returned();
+        assert!(poll(&mut returning).is_pending(), "the first attempt's notification is still to come");
+        director.completes(key, Event::Notified { copied: false }, false);
+        engine.turn(NOW).unwrap();
+        assert!(poll(&mut returning).is_ready());
+        assert!(socket.copies());
+    }
+}
+
+#[test]
+fn what_is_dropped_keeps_its_memory_until_the_last_completion() {
+    let (mut engine, handle, director) = engine();
+    let (pool, socket) = (pool(&mut engine, 1, 4096), socket());
+    let send = handle.send(&socket, pool.try_acquire().unwrap());
+    engine.turn(NOW).unwrap();
+    let key = director.asked()[0].key();
+    drop(send);
+    engine.turn(NOW).unwrap();
+    assert_eq!(director.asked(), [Asked::Cancel(key)]);
+    director.completes(key, Event::Done(Ok(1000)), true);
+    engine.turn(NOW).unwrap();
+    assert_eq!(director.asked(), [], "a part that was sent is not followed by the rest");
+    assert!(pool.try_acquire().is_err());
+    director.completes(key, Event::Notified { copied: true }, false);
+    engine.turn(NOW).unwrap();
+    assert!(pool.try_acquire().is_ok());
+    assert_eq!(handle.in_flight(), 0);
+}
+
+#[test]
+fn a_stream_that_nobody_empties_is_held_and_goes_on_when_emptied() {
+    let (mut engine, handle, director) = engine();
+    let region = region(&mut engine, 8, 64);
+    let receive_pool = engine.pools.make(&mut *engine.backend, &engine.shared, &region).unwrap();
+    let mut receive = handle.receive(&socket(), &receive_pool);
+    engine.turn(NOW).unwrap();
+    let key = director.asked()[0].key();
+    // Eight buffers: two deliveries are the most that are kept.
+    for _ in 0..2 {
+        director.completes(key, Event::Data(receive_pool.pool().try_acquire().unwrap()), true);
+    }
+    engine.turn(NOW).unwrap();
+    assert_eq!(director.asked(), [Asked::Cancel(key)]);
+    // One comes late, before the end.
+    director.completes(key, Event::Data(receive_pool.pool().try_acquire().unwrap()), true);
+    director.completes(key, Event::Done(Err(Errno::CANCELED)), false);
+    engine.turn(NOW).unwrap();
+    assert_eq!(director.asked(), []);
+    for _ in 0..3 {
+        let Received::Data(_) = ready(Box::pin(receive.delivery())).unwrap().unwrap() else {
+            panic!("the end")
+        };
+    }
+    engine.turn(NOW).unwrap();
+    assert_eq!(director.asked(), [Asked::Receive(key)]);
+    assert_eq!(handle.statistics().paused, 1);
+}
+
+#[test]
+fn starved_receives_go_on_when_a_buffer_comes_back_and_only_then() {
+    let (mut engine, handle, director) = engine();
+    let region = region(&mut engine, 1, 64);
+    let receive_pool = engine.pools.make(&mut *engine.backend, &engine.shared, &region).unwrap();
+    let held = receive_pool.pool().try_acquire().unwrap();
+    let mut receive = handle.receive(&socket(), &receive_pool);
+    engine.turn(NOW).unwrap();
+    let key = director.asked()[0].key();
+    director.completes(key, Event::Starved, false);
+    for _ in 0..3 {
+        engine.turn(NOW).unwrap();
+        assert_eq!(director.asked(), []);
+    }
+    std::thread::spawn(move || drop(held)).join().unwrap();
+    engine.turn(NOW).unwrap();
+    assert_eq!(director.asked(), [Asked::Receive(key)]);
+    director.completes(key, Event::Done(Ok(0)), false);
+    engine.turn(NOW).unwrap();
+    assert!(matches!(ready(Box::pin(receive.delivery())), Some(Ok(Received::End))));
+    assert!(ready(Box::pin(receive.delivery())).is_none());
+    let statistics = handle.statistics();
+    assert_eq!((statistics.starved, statistics.resumed), (1, 1));
+}
+
+#[test]
+fn what_the_kernel_keeps_is_quarantined() {
+    let (mut engine, handle, director) = engine();
+    let (pool, socket) = (pool(&mut engine, 1, 64), socket());
+    let receive = handle.receive_into(&socket, pool.try_acquire().unwrap());
+    engine.turn(NOW).unwrap();
+    assert_eq!(director.asked().len(), 1);
+    // The back end never completes it.
+    assert_eq!(engine.shut_down(std::time::Instant::now()), 1);
+    let ended = ready(receive);
+    assert!(matches!(ended.result, Err(IoError::ShutDown { .. })));
+    assert!(ended.buffers.into_lease().is_none(), "the memory does not come back");
+    assert!(pool.try_acquire().is_err(), "and nobody else gets it");
+    assert_eq!(handle.statistics().quarantined, 1);
+    let refused = ready(handle.receive_into(&socket, Vec::new()));
+    assert!(matches!(refused.result, Err(IoError::ShutDown { .. })));
+}
+
+#[test]
+fn a_sequence_ends_at_the_first_failure() {
+    let (mut engine, handle, director) = engine();
+    let (pool, socket) = (pool(&mut engine, 3, 64), socket());
+    let mut sequence = handle.sequence();
+    let [first, second, third] =
+        [(); 3].map(|()| sequence.receive_into(&socket, pool.try_acquire().unwrap()));
+    engine.turn(NOW).unwrap();
+    assert_eq!(director.asked(), [], "nothing begins before it is started");
+    sequence.start();
+    engine.turn(NOW).unwrap();
+    director.completes(director.asked()[0].key(), Event::Done(Ok(64)), false);
+    engine.turn(NOW).unwrap();
+    engine.turn(NOW).unwrap();
+    director.completes(director.asked()[0].key(), Event::Done(Err(Errno::IO)), false);
+    engine.turn(NOW).unwrap();
+    assert_eq!(ready(first).result, Ok(64));
+    assert_eq!(ready(second).result, Err(IoError::os("receive", Errno::IO)));
+    let third = ready(third);
+    assert!(matches!(third.result, Err(IoError::Cancelled { .. })));
+    assert!(third.buffers.into_lease().is_some());
+}
