@@ -6,6 +6,7 @@ mod capability;
 mod error;
 mod file;
 mod key;
+mod readiness;
 mod socket;
 
 pub use capability::{Capabilities, Capability};
