@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(super) struct UringBackend;
 impl UringBackend {
     pub(super) fn open(_e: u32, _a: Capabilities) -> Result<Self, ProactorError> {
-        unimplemented!()
+        Err(ProactorError::NotBuilt)
     }
 }
 impl Backend for UringBackend {
