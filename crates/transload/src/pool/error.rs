@@ -7,7 +7,9 @@ use crate::memory::SlabError;
 #[non_exhaustive]
 pub enum AcquireError {
     /// Every buffer is leased, or quarantined.
-    #[error("all {capacity} buffers are leased; wait, give leases back earlier, or make the slab larger (statistics() names the oldest)")]
+    #[error(
+        "all {capacity} buffers are leased; wait, give leases back earlier, or make the slab larger (statistics() names the oldest)"
+    )]
     Exhausted {
         /// How many buffers there are.
         capacity: u32,
@@ -22,7 +24,9 @@ pub enum AcquireError {
 #[non_exhaustive]
 pub enum PoolError {
     /// The slab has more buffers than a pool can count.
-    #[error("a pool has at most {max} buffers, and the slab has {actual}: make fewer and larger ones, or several slabs")]
+    #[error(
+        "a pool has at most {max} buffers, and the slab has {actual}: make fewer and larger ones, or several slabs"
+    )]
     TooManyBuffers {
         /// How many the slab has.
         actual: usize,

@@ -28,7 +28,11 @@ impl Piece {
     /// What is left of it after so many bytes.
     pub(super) fn after(self, skipped: usize) -> Self {
         let skipped = skipped.min(self.len_bytes);
-        Self { address: self.address.wrapping_add(skipped), len_bytes: self.len_bytes - skipped, slot: self.slot }
+        Self {
+            address: self.address.wrapping_add(skipped),
+            len_bytes: self.len_bytes - skipped,
+            slot: self.slot,
+        }
     }
 }
 

@@ -91,7 +91,9 @@ pub enum ProactorError {
         call: &'static str,
     },
     /// The kernel has no `io_uring` (ENOSYS), or not enough of it (EINVAL).
-    #[error("this kernel has no usable io_uring ({call}: {reason}): use Linux 5.19 or newer, or the readiness back end")]
+    #[error(
+        "this kernel has no usable io_uring ({call}: {reason}): use Linux 5.19 or newer, or the readiness back end"
+    )]
     Missing {
         /// Which call failed.
         call: &'static str,
@@ -107,7 +109,9 @@ pub enum ProactorError {
         limits: String,
     },
     /// The library was built without this back end.
-    #[error("this build has no io_uring back end: build with the feature `uring`, or use the readiness back end")]
+    #[error(
+        "this build has no io_uring back end: build with the feature `uring`, or use the readiness back end"
+    )]
     NotBuilt,
     /// Another call failed.
     #[error("{call}: {}", io::Error::from_raw_os_error(*.code))]

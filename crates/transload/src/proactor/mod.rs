@@ -7,6 +7,8 @@ mod error;
 mod file;
 mod key;
 mod socket;
+#[cfg(all(target_os = "linux", feature = "uring"))]
+mod uring;
 
 pub use capability::{Capabilities, Capability};
 pub use error::{IoError, ProactorError};
