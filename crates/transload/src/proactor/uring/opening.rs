@@ -213,7 +213,7 @@ fn results(ring: &mut Ring) -> Result<[Option<Result<(), Failure>>; TRIALS as us
             ended += u64::from(!one.more());
             let result = match one.result {
                 0.. => Ok(()),
-                result if -result == libc::EINVAL => Err(Failure::Unknown),
+                result if result == -libc::EINVAL => Err(Failure::Unknown),
                 _ => Err(Failure::Other),
             };
             if let (Some(place), false) = (results.get_mut(one.user_data as usize), one.is_notification()) {
