@@ -5,7 +5,7 @@
 /// The first 8 bytes, or as many as there are, are `number << producer_bits | producer`, little-endian. The rest are
 /// words mixed from that, so that a message that is torn, stale or shifted shows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pattern {
+pub(crate) struct Pattern {
     message_size: usize,
     producers: u64,
     producer_bits: u32,
@@ -15,7 +15,7 @@ pub(super) struct Pattern {
 
 impl Pattern {
     /// For so many producers; nothing if messages are too small to tell them apart.
-    pub(super) fn new(message_size: usize, producers: u16) -> Option<Self> {
+    pub(crate) fn new(message_size: usize, producers: u16) -> Option<Self> {
         let producer_bits = u16::BITS - (producers - 1).leading_zeros();
         let stamp_bits = u32::try_from(message_size.min(8)).ok()? * 8;
         (producer_bits <= stamp_bits).then_some(Self {
@@ -32,7 +32,7 @@ impl Pattern {
     }
 
     /// Writes a message.
-    pub(super) fn fill(self, producer: u64, number: u64, message: &mut [u8]) {
+    pub(crate) fn fill(self, producer: u64, number: u64, message: &mut [u8]) {
         let stamp = self.stamp(producer, number);
         for (index, word) in message.chunks_mut(8).enumerate() {
             word.copy_from_slice(&word_at(stamp, index as u64)[..word.len()]);
