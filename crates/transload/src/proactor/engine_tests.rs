@@ -169,6 +169,8 @@ fn a_stream_that_nobody_empties_is_held_and_goes_on_when_emptied() {
         director.completes(key, Event::Data(receive_pool.pool().try_acquire().unwrap()), true);
     }
     engine.turn(NOW).unwrap();
+    assert_eq!(director.asked(), [], "somebody may take them now");
+    engine.turn(NOW).unwrap();
     assert_eq!(director.asked(), [Asked::Cancel(key)]);
     // One comes late, before the end.
     director.completes(key, Event::Data(receive_pool.pool().try_acquire().unwrap()), true);
