@@ -34,6 +34,8 @@ pub(super) struct Engine {
     /// Lines that somebody has joined.
     joined: Vec<usize>,
     timers: BTreeSet<(Instant, Key)>,
+    /// Streams with as many deliveries as are kept.
+    pub(super) crowded: Vec<Key>,
     closing: Vec<Key>,
     pub(super) pools: Pools,
     /// To be called and dropped when no lock is held.
@@ -72,6 +74,7 @@ impl Engine {
             lines: Lines::default(),
             joined: Vec::new(),
             timers: BTreeSet::new(),
+            crowded: Vec::new(),
             closing: Vec::new(),
             pools: Pools::default(),
             aftermath: Aftermath::default(),
@@ -84,6 +87,7 @@ impl Engine {
     /// Does what is to be done, waits for more at most so long (`None`: for ever), and does that. Says how many
     /// completions there were.
     pub(super) fn turn(&mut self, timeout: Option<Duration>) -> Result<usize, Errno> {
+        self.hold_crowded();
         self.obey();
         self.feed_starving();
         self.expire();
