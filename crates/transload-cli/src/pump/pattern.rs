@@ -33,9 +33,18 @@ impl Pattern {
 
     /// Writes a message.
     pub(crate) fn fill(self, producer: u64, number: u64, message: &mut [u8]) {
+        self.fill_from(producer, number, 0, message);
+    }
+
+    /// Writes a part of a message, from an offset in it on.
+    pub(crate) fn fill_from(self, producer: u64, number: u64, offset: usize, part: &mut [u8]) {
         let stamp = self.stamp(producer, number);
-        for (index, word) in message.chunks_mut(8).enumerate() {
-            word.copy_from_slice(&word_at(stamp, index as u64)[..word.len()]);
+        let (index, skipped) = (offset / 8, offset % 8);
+        let (first, rest) = part.split_at_mut(part.len().min((8 - skipped) % 8));
+        first.copy_from_slice(&word_at(stamp, index as u64)[skipped..skipped + first.len()]);
+        let next = offset.div_ceil(8);
+        for (index, word) in (next as u64..).zip(rest.chunks_mut(8)) {
+            word.copy_from_slice(&word_at(stamp, index)[..word.len()]);
         }
     }
 
@@ -135,6 +144,19 @@ mod tests {
             }
         }
         assert!(Pattern::new(1, 257).is_none());
+    }
+
+    #[test]
+    fn parts_make_up_the_whole() {
+        let pattern = Pattern::new(61, 3).unwrap();
+        let whole = message(pattern, 2, 77);
+        for cut in 0..=61 {
+            for end in cut..=61 {
+                let mut part = vec![0xAA; end - cut];
+                pattern.fill_from(2, 77, cut, &mut part);
+                assert_eq!(part, whole[cut..end], "{cut}..{end}");
+            }
+        }
     }
 
     #[test]

@@ -167,6 +167,12 @@ impl SendArgs {
         if prefixed && u32::try_from(self.message_size).is_err() {
             return refuse("a 32-bit length counts up to 4294967295 bytes: use a smaller --message-size");
         }
+        let (count, bytes) = self.buffers();
+        if count.checked_mul(bytes).is_none_or(|all| isize::try_from(all).is_err()) {
+            return Err(Failure::usage(format!(
+                "{count} buffers of {bytes} bytes are more than memory can have: use fewer --buffers or a smaller --buffer-size"
+            )));
+        }
         if matches!(self.to, Address::Tcp { port: 0, .. }) {
             return refuse("nobody listens at port 0: name the port that the receiver listens at");
         }

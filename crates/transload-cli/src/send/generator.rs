@@ -11,15 +11,11 @@ pub(super) struct Generator {
     framing: Framing,
     producer: u64,
     message_size: usize,
-    /// The message that is made next.
+    /// The message that is being made, and how much of its frame has been.
     number: u64,
+    made: usize,
     /// How many it makes, or no end.
     messages: Option<u64>,
-    /// A frame that does not fit what is left of a buffer, and how much of it has gone out.
-    rest: Vec<u8>,
-    gone: usize,
-    /// The bytes whose digits make a line.
-    bytes_of_line: Vec<u8>,
 }
 
 impl Generator {
@@ -48,75 +44,69 @@ impl Generator {
             producer,
             message_size,
             number: 0,
+            made: 0,
             messages: messages.map(|messages| messages / all + u64::from(producer < messages % all)),
-            rest: Vec::new(),
-            gone: 0,
-            bytes_of_line: vec![0; if framing == Framing::Lines { bytes } else { 0 }],
         };
         Ok((0..all).map(generator).collect())
     }
 
     /// Fills a buffer; says with how many bytes, none at the end, and how many messages end among them.
     pub(super) fn fill(&mut self, buffer: &mut [u8]) -> (usize, u64) {
-        let (mut filled, mut messages) = (0, 0);
-        let frame = self.frame_bytes();
-        while filled < buffer.len() {
-            if self.gone < self.rest.len() {
-                let part = (self.rest.len() - self.gone).min(buffer.len() - filled);
-                buffer[filled..filled + part].copy_from_slice(&self.rest[self.gone..self.gone + part]);
-                filled += part;
-                self.gone += part;
-                messages += u64::from(self.gone == self.rest.len());
-            } else if self.messages == Some(self.number) {
-                break;
-            } else if buffer.len() - filled >= frame {
-                self.make(&mut buffer[filled..filled + frame]);
-                filled += frame;
-                messages += 1;
-            } else {
-                let mut rest = std::mem::take(&mut self.rest);
-                rest.resize(frame, 0);
-                self.make(&mut rest);
-                (self.rest, self.gone) = (rest, 0);
-            }
+        let (mut filled, begun_with) = (0, self.number);
+        while filled < buffer.len() && self.messages != Some(self.number) {
+            filled += self.part(&mut buffer[filled..]);
         }
-        (filled, messages)
+        (filled, self.number - begun_with)
     }
 
-    fn frame_bytes(&self) -> usize {
-        match self.framing {
-            Framing::Stream | Framing::Fixed => self.message_size,
-            Framing::Lines => self.message_size + 1,
-            Framing::U32le | Framing::U32be => self.message_size + 4,
-        }
-    }
-
-    /// Makes the next message, in its frame.
-    fn make(&mut self, frame: &mut [u8]) {
+    /// Goes on with the frame: to the end of its length, its payload or its end mark, or of the buffer, which has room.
+    fn part(&mut self, buffer: &mut [u8]) -> usize {
         // It fits: the options refuse longer ones.
         let length = u32::try_from(self.message_size).unwrap_or(u32::MAX);
-        let payload = match self.framing {
-            Framing::Stream | Framing::Fixed => frame,
-            Framing::U32le | Framing::U32be => {
-                let (header, payload) = frame.split_at_mut(4);
-                let big = self.framing == Framing::U32be;
-                header.copy_from_slice(&if big { length.to_be_bytes() } else { length.to_le_bytes() });
-                payload
-            }
-            Framing::Lines => {
-                self.pattern.fill(self.producer, self.number, &mut self.bytes_of_line);
-                let (digits, end) = frame.split_at_mut(self.message_size);
-                end.fill(b'\n');
-                for (two, byte) in digits.chunks_mut(2).zip(&self.bytes_of_line) {
-                    let both = [byte >> 4, byte & 15].map(|digit| b"0123456789abcdef"[usize::from(digit)]);
-                    two.copy_from_slice(&both[..two.len()]);
-                }
-                self.number += 1;
-                return;
-            }
+        let (header, end): (&[u8], &[u8]) = match self.framing {
+            Framing::Stream | Framing::Fixed => (&[], &[]),
+            Framing::Lines => (&[], b"\n"),
+            Framing::U32le => (&length.to_le_bytes(), &[]),
+            Framing::U32be => (&length.to_be_bytes(), &[]),
         };
-        self.pattern.fill(self.producer, self.number, payload);
-        self.number += 1;
+        let ends = header.len() + self.message_size;
+        let copied = |from: &[u8], buffer: &mut [u8]| {
+            let bytes = from.len().min(buffer.len());
+            buffer[..bytes].copy_from_slice(&from[..bytes]);
+            bytes
+        };
+        let bytes = if self.made < header.len() {
+            copied(&header[self.made..], buffer)
+        } else if self.made < ends {
+            let bytes = (ends - self.made).min(buffer.len());
+            self.payload(self.made - header.len(), &mut buffer[..bytes]);
+            bytes
+        } else {
+            copied(&end[self.made - ends..], buffer)
+        };
+        self.made += bytes;
+        if self.made == ends + end.len() {
+            self.made = 0;
+            self.number += 1;
+        }
+        bytes
+    }
+
+    /// Writes a part of the payload, from an offset in it on.
+    fn payload(&self, mut offset: usize, part: &mut [u8]) {
+        if self.framing != Framing::Lines {
+            return self.pattern.fill_from(self.producer, self.number, offset, part);
+        }
+        let mut bytes = [0; 256];
+        for digits in part.chunks_mut(2 * bytes.len() - 1) {
+            self.pattern.fill_from(self.producer, self.number, offset / 2, &mut bytes);
+            for (at, digit) in (offset % 2..).zip(&mut *digits) {
+                let byte = bytes[at / 2];
+                let value = if at % 2 == 0 { byte >> 4 } else { byte & 15 };
+                *digit = b"0123456789abcdef"[usize::from(value)];
+            }
+            offset += digits.len();
+        }
     }
 }
 

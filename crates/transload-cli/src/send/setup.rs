@@ -11,7 +11,7 @@ use rustix::net::{
 };
 use transload::memory::Slab;
 use transload::pool::BufferPool;
-use transload::proactor::{File, Handle, IoError, Proactor, ProactorError, Socket};
+use transload::proactor::{Backend, File, Handle, IoError, Proactor, ProactorError, Socket};
 use transload::region::Access;
 
 use super::args::{From, Io, SendArgs};
@@ -101,7 +101,13 @@ pub(super) fn proactor(io: Io) -> Result<Proactor, Failure> {
         Some(backend) => builder.backend(backend),
         None => builder,
     };
-    builder.build().map_err(|error| {
+    let built = builder.build().inspect(|proactor| {
+        let choice = proactor.choice();
+        if io == Io::Auto && choice.backend == Backend::Readiness {
+            tracing::warn!("io_uring is not used: {}", choice.why);
+        }
+    });
+    built.map_err(|error| {
         let failure = Failure::new("unavailable", &error);
         if io == Io::Auto && matches!(error, ProactorError::Os { .. }) {
             return failure.fix("transload doctor shows what there is; more descriptors: ulimit -n 65536");
