@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 
 const TRANSLOAD: &str = env!("CARGO_BIN_EXE_transload");
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 18] = [
     "kernel",
     "cores",
     "numa",
@@ -19,6 +19,14 @@ const NAMES: [&str; 10] = [
     "memlock",
     "shared_memory",
     "io_uring",
+    "io_uring.multishot-accept",
+    "io_uring.multishot-receive",
+    "io_uring.zero-copy-send",
+    "io_uring.fixed-buffers",
+    "io_uring.linked-sends",
+    "io_uring.single-issuer",
+    "io_backend",
+    "io_registration",
     "opencl",
     "vulkan",
     "cuda",
@@ -192,6 +200,63 @@ fn io_uring_denied_says_by_whom() {
         assert!(text(check, "value").starts_with(words), "{check}");
         assert!(text(check, "detail").contains("readiness"), "{check}");
         assert!(text(check, "fix").contains("seccomp=unconfined"), "{check}");
+        // Each feature says what is done without it, and what does the work says why.
+        let features = checks.iter().filter(|check| text(check, "name").starts_with("io_uring."));
+        let without = features.map(|check| (text(check, "status"), text(check, "detail").len() > 20));
+        assert_eq!(without.collect::<Vec<_>>(), [("absent", true); 6]);
+        let backend = named(&checks, "io_backend");
+        assert_eq!((text(backend, "status"), text(backend, "value")), ("ok", "readiness"), "{backend}");
+        assert!(text(backend, "detail").contains("io_uring_setup"), "{backend}");
+        assert_eq!(text(named(&checks, "io_registration"), "status"), "absent");
+    }
+}
+
+/// What doctor says is what `send` finds.
+#[test]
+fn the_back_end_is_the_one_that_sends() {
+    let checks = report(&mut doctor(&["--json"]));
+    let receiver = common::receiver::Receiver::tcp(1);
+    let args = ["send", "--to", &receiver.address, "--messages", "10", "--json"];
+    let document = common::send_document::parse(common::transload(args).done().code(0).text());
+    assert_eq!(receiver.one().len(), 2560);
+    let backend = named(&checks, "io_backend");
+    assert_eq!(document["backend"]["name"], text(backend, "value"));
+    assert_eq!(document["backend"]["why"], text(backend, "detail"));
+    let is_pinned = text(named(&checks, "io_registration"), "status") == "ok";
+    assert_eq!(document["memory"]["registration"] == "pinned", is_pinned, "{document}");
+}
+
+#[test]
+fn nobody_without_memory_for_a_ring_sees_why() {
+    let Some(nobody) = common::privilege::Nobody::new() else {
+        common::skip("doctor::nobody_without_memory_for_a_ring_sees_why", common::privilege::WHY);
+        return;
+    };
+    let program = nobody.folder.path().join("transload");
+    // A user of its own: the limit is one of all processes of a user together.
+    let run = |memlock: &str| {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid", "64712", "--regid", "64712", "--clear-groups", "--inh-caps=-all"])
+            .args(["--bounding-set=-all", "prlimit", &format!("--memlock={memlock}:{memlock}")])
+            .arg(&program)
+            .args(["doctor", "--json"]);
+        report(&mut command)
+    };
+    let checks = run("4096");
+    let ring = named(&checks, "io_uring");
+    assert_eq!(text(named(&checks, "io_backend"), "value"), "readiness");
+    if text(ring, "value").starts_with("no memory") {
+        assert_eq!(text(ring, "status"), "warn", "{ring}");
+        assert!(text(ring, "detail").contains("RLIMIT_MEMLOCK allows 4096 bytes"), "{ring}");
+        assert!(text(ring, "fix").contains("memlock=4259840"), "{ring}");
+    }
+    let checks = run("262144");
+    if text(named(&checks, "io_uring"), "status") == "ok" {
+        let registration = named(&checks, "io_registration");
+        assert_eq!(text(registration, "status"), "warn", "{registration}");
+        assert!(text(registration, "detail").contains("4194304 bytes"), "{registration}");
+        assert!(text(registration, "fix").contains("memlock=4259840"), "{registration}");
     }
 }
 

@@ -4,6 +4,8 @@
 pub(crate) mod document;
 pub(crate) mod filter;
 pub(crate) mod privilege;
+pub(crate) mod receiver;
+pub(crate) mod send_document;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
