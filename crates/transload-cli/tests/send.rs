@@ -70,8 +70,9 @@ fn generated_messages_of_each_framing_on_each_back_end() {
                     }
                     if framing == "lines" {
                         let bytes = pattern_of(number, size.div_ceil(2));
-                        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-                        expected.extend_from_slice(&digits.as_bytes()[..size]);
+                        let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+                        let digits = digits.map(|digit| b"0123456789abcdef"[usize::from(digit)]);
+                        expected.extend(digits.take(size));
                         expected.push(b'\n');
                     } else {
                         expected.extend_from_slice(&pattern_of(stamp(number), size));

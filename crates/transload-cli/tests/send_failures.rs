@@ -81,7 +81,7 @@ fn a_peer_that_goes_is_an_error_with_what_was_sent() {
                 let args = ["--duration", "1m", "--io", io, "--zero-copy", zero_copy, "--json"];
                 let running = send(&address, &args).start();
                 let (mut peer, _) = listener.accept().unwrap();
-                peer.read_exact(&mut [0; 100_000]).unwrap();
+                peer.read_exact(&mut vec![0; 100_000]).unwrap();
                 if way == "reset" {
                     let at_once = Some(Duration::ZERO);
                     rustix::net::sockopt::set_socket_linger(&peer, at_once).unwrap();
@@ -332,6 +332,19 @@ fn little_memory_may_be_locked() {
     let args = ["send", "--to", "tcp:127.0.0.1:1", "--io", "uring"];
     let done = as_nobody("64711", "4096", &program, &args).done().code(4);
     assert!(done.stderr.contains("4096 bytes") && done.stderr.contains("ulimit -l"), "{}", done.stderr);
+}
+
+#[test]
+fn few_descriptors() {
+    let (_listener, address) = listen();
+    for io in back_ends() {
+        let mut command = Command::new("sh");
+        let line = r#"ulimit -n 40; exec "$0" send --to "$1" --io "$2" --connections 100"#;
+        command.args(["-c", line, env!("CARGO_BIN_EXE_transload"), &address, io]);
+        let done = Run::of(command).done().code(1);
+        assert!(done.stderr.contains("Too many open files"), "{}", done.stderr);
+        assert!(done.stderr.contains("ulimit -n"), "{}", done.stderr);
+    }
 }
 
 #[test]

@@ -63,7 +63,7 @@ pub(crate) struct SendArgs {
     /// Bytes of a buffer: what is read, filled and sent at once [default: 256KiB, less with very many connections].
     #[arg(long, env = "TRANSLOAD_BUFFER_SIZE", value_parser = units::bytes, value_name = "BYTES")]
     buffer_size: Option<usize>,
-    /// How long what has been read may take to be sent, after a signal or the end of --duration.
+    /// How long what has been read may take to be sent, after a signal, a failure or the end of --duration.
     #[arg(long, env = "TRANSLOAD_DRAIN_TIMEOUT", default_value = "10s", value_parser = units::duration, value_name = "TIME")]
     pub(super) drain_timeout: Duration,
     /// Report as one JSON document.

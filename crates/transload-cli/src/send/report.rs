@@ -166,7 +166,8 @@ impl MemoryWords {
         let size = indicatif::HumanBytes(*buffer_bytes as u64);
         let locked = if *locked { "page-locked" } else { "not page-locked" };
         let why = reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-        format!("{buffers} buffers of {size}, {locked}, {registration}{why}")
+        let buffers = if *buffers == 1 { "1 buffer".to_owned() } else { format!("{buffers} buffers") };
+        format!("{buffers} of {size}, {locked}, {registration}{why}")
     }
 }
 

@@ -171,27 +171,32 @@ impl Watch<'_> {
         self.common.stop.now(StoppedBy::Signal);
     }
 
-    /// Stops by a signal or when it is time; ends when what was read then is not sent in time, and says so.
+    /// Stops by a signal or when it is time; ends when what has been read is not sent in time after that, or after a
+    /// failure.
     async fn until_overdue(self) -> Failure {
         loop {
             self.look().await;
             let unsent = |why: &str| {
                 Failure::new("unsent", format!("{why} before the peer took all that had been read"))
             };
+            if self.signals.seen() > 1 {
+                return unsent("a second signal came");
+            }
             match self.common.stop.reason() {
-                _ if self.signals.seen() > 1 => return unsent("a second signal came"),
-                Some((StoppedBy::Signal | StoppedBy::Duration, since))
-                    if since.elapsed() >= self.args.drain_timeout =>
-                {
-                    return unsent("the time was over")
-                        .fix("look why the receiver reads so slowly, or use a longer --drain-timeout");
+                Some((StoppedBy::Signal | StoppedBy::Duration | StoppedBy::Error, since)) => {
+                    if since.elapsed() >= self.args.drain_timeout {
+                        return unsent("the time was over")
+                            .fix("look why the receiver reads so slowly, or use a longer --drain-timeout");
+                    }
                 }
+                // What is wanted takes the time that it takes.
                 Some(_) => {}
                 None if self.signals.seen() > 0 => self.common.stop.now(StoppedBy::Signal),
-                None if self.args.duration().is_some_and(|duration| self.started.elapsed() >= duration) => {
-                    self.common.stop.now(StoppedBy::Duration);
+                None => {
+                    if self.args.duration().is_some_and(|duration| self.started.elapsed() >= duration) {
+                        self.common.stop.now(StoppedBy::Duration);
+                    }
                 }
-                None => {}
             }
         }
     }
@@ -204,9 +209,11 @@ impl Watch<'_> {
     /// Waits until the kernel has let go of what it sends without a copy, so that all of it is counted.
     fn let_go(self, proactor: &Proactor, given_up: bool) {
         let patience = if given_up { PATIENCE } else { self.args.drain_timeout };
-        let until = Instant::now() + patience;
-        let signals = self.signals.seen();
-        while self.common.handle.in_flight() > 0 && Instant::now() < until && self.signals.seen() == signals {
+        let (since, signals) = (Instant::now(), self.signals.seen());
+        while self.common.handle.in_flight() > 0
+            && since.elapsed() < patience
+            && self.signals.seen() == signals
+        {
             if proactor.poll(Some(LOOK)).is_err() {
                 break;
             }

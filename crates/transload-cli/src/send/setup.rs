@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 
 use rustix::fs::{FileType, SeekFrom, fstat, seek, tell};
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrAny, SocketFlags, SocketType, socket_with, sockopt::set_tcp_nodelay,
 };
@@ -166,6 +167,9 @@ pub(super) async fn connect(
             "start the receiver first, and check that it listens there: ss -lx for unix, ss -lt for tcp"
         }
         (_, io::ErrorKind::TimedOut) => "check the host, and that no firewall drops connections to that port",
+        _ if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => {
+            "use fewer --connections, or raise the limit: ulimit -n 65536"
+        }
         _ => "check the address, and that you may reach it",
     };
     Err(Failure::new("connect", format!("cannot connect to {to}: {error}")).fix(fix))
