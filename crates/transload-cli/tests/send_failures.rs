@@ -47,7 +47,8 @@ fn a_slow_reader_gets_every_byte() {
         for zero_copy in ["on", "off"] {
             for buffers in ["1", "16"] {
                 let (listener, address) = narrow();
-                let args = ["--from", &arg(&from), "--buffer-size", "1MiB", "--buffers", buffers, "--json"];
+                let args =
+                    ["--from", &arg(&from), "--buffer-size", "1MiB", "--pool-buffers", buffers, "--json"];
                 let running = send(&address, &args).args(["--io", io, "--zero-copy", zero_copy]).start();
                 let (mut peer, _) = listener.accept().unwrap();
                 let mut got = Vec::new();
@@ -273,8 +274,8 @@ fn without_io_uring_it_sends_all_the_same_unless_that_was_asked_for() {
         let done = run.without_uring(errno).done().code(0);
         assert_eq!(receiver.one().len(), 256_000);
         let document = report(&done);
-        assert_eq!(document["backend"]["name"], "readiness");
-        assert!(document["backend"]["why"].as_str().unwrap().contains(words), "{document}");
+        assert_eq!(document["backend"], "readiness");
+        assert!(document["backend_reason"].as_str().unwrap().contains(words), "{document}");
         assert_eq!(done.stderr.matches("io_uring is not used").count(), 1, "{}", done.stderr);
 
         // At once: nobody listens there, and nobody was asked.
@@ -319,7 +320,7 @@ fn little_memory_may_be_locked() {
             let done = as_nobody("64711", memlock, &program, &args).done().code(0);
             assert_eq!(receiver.one().len(), 5_120_000);
             let document = report(&done);
-            assert_eq!(&document["backend"]["name"], backends[0], "{document}");
+            assert_eq!(&document["backend"], backends[0], "{document}");
             assert_eq!(document["memory"]["registration"], "copy", "{document}");
             assert_eq!(document["memory"]["locked"], false);
             if backends[0] == "uring" {
@@ -380,12 +381,12 @@ fn usage() {
     with(&["--framing", "csv"], &["stream", "fixed", "lines", "u32le", "u32be"]);
     with(&["--framing", "u32le", "--message-size", "4GiB"], &["--message-size"]);
     with(&["--message-size", "1", "--connections", "257"], &["--message-size", "connections"]);
-    with(&["--buffers", "65536", "--buffer-size", "1EiB"], &["--buffers", "--buffer-size"]);
+    with(&["--pool-buffers", "65536", "--buffer-size", "1EiB"], &["--pool-buffers", "--buffer-size"]);
     with(&["--io", "epoll"], &["auto", "uring", "readiness"]);
     with(&["--zero-copy", "maybe"], &["auto", "on", "off"]);
     for (option, values) in [
         ("--connections", ["0", "1025", "x"]),
-        ("--buffers", ["0", "65537", "-1"]),
+        ("--pool-buffers", ["0", "65537", "-1"]),
         ("--buffer-size", ["0", "8EiB", "x"]),
         ("--message-size", ["0", "8EiB", "x"]),
         ("--messages", ["-1", "1.5", "x"]),
@@ -405,8 +406,8 @@ fn sizes_beyond_memory_do_not_panic() {
     let document = report(&send(&receiver.address, &args).done().code(0));
     assert_eq!(receiver.one().len() as u64, count(&document, "bytes"));
     assert_eq!((count(&document, "messages"), &document["stopped_by"]), (0, &"duration".into()));
-    let done = send("tcp:127.0.0.1:1", &["--buffers", "65536", "--buffer-size", "1GiB"]).done().code(1);
-    assert!(done.stderr.contains("fewer --buffers"), "{}", done.stderr);
+    let done = send("tcp:127.0.0.1:1", &["--pool-buffers", "65536", "--buffer-size", "1GiB"]).done().code(1);
+    assert!(done.stderr.contains("fewer --pool-buffers"), "{}", done.stderr);
 }
 
 #[test]
@@ -423,7 +424,7 @@ fn help_shows_each_option_with_its_variable() {
         "connections",
         "zero-copy",
         "io",
-        "buffers",
+        "pool-buffers",
         "buffer-size",
         "drain-timeout",
         "json",

@@ -123,7 +123,7 @@ pub(super) fn pool(args: &SendArgs, proactor: &Proactor, input: &Input) -> Resul
     let (count, bytes) = args.buffers();
     let slab = Slab::new(count, bytes).map_err(|error| {
         let failure = Failure::from(error);
-        Failure { fix: Some("use fewer --buffers, or a smaller --buffer-size".to_owned()), ..failure }
+        Failure { fix: Some("use fewer --pool-buffers, or a smaller --buffer-size".to_owned()), ..failure }
     })?;
     let access = match input {
         Input::Generated(_) => Access::READ,
@@ -166,7 +166,9 @@ pub(super) async fn connect(
         (_, io::ErrorKind::ConnectionRefused) => {
             "start the receiver first, and check that it listens there: ss -lx for unix, ss -lt for tcp"
         }
-        (_, io::ErrorKind::TimedOut) => "check the host, and that no firewall drops connections to that port",
+        (_, io::ErrorKind::TimedOut) => {
+            "check the host, that no firewall drops connections to that port, and that the receiver accepts them all"
+        }
         _ if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => {
             "use fewer --connections, or raise the limit: ulimit -n 65536"
         }
