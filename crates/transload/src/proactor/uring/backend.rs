@@ -134,13 +134,13 @@ impl UringBackend {
     fn reap(&mut self, completions: &mut Vec<Completion>) -> bool {
         let mut reaped = std::mem::take(&mut self.reaped);
         self.ring.reap(&mut reaped);
-        let (mut rang, mut progress) = (false, false);
+        let (mut is_rung, mut progress) = (false, false);
         for one in reaped.drain(..) {
             match Token::from_bits(one.user_data) {
                 Token::Alarm => {
                     self.alarm.silence();
                     self.is_armed = false;
-                    rang = true;
+                    is_rung = true;
                 }
                 // It was not found, because it waits for its turn in a chain, or has just completed. Only in the first
                 // case will it still be there, and then it is found later.
@@ -173,7 +173,7 @@ impl UringBackend {
                 }
             }
         }
-        rang
+        is_rung
     }
 }
 
@@ -228,8 +228,8 @@ impl Backend for UringBackend {
             };
             self.arm();
             self.ring.submit_and_wait(wait)?;
-            let rang = self.reap(completions);
-            if rang || is_last || completions.len() > before {
+            let is_rung = self.reap(completions);
+            if is_rung || is_last || completions.len() > before {
                 return Ok(());
             }
         }

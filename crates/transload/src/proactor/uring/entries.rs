@@ -94,11 +94,11 @@ pub(super) fn shutdown(fd: Fd, how: Shutdown) -> Entry {
 
 pub(super) fn read(request: &mut Request, pieces: &[Piece], offset: u64) -> Entry {
     let fd = request.fd();
-    match pieces {
-        &[piece @ Piece { slot: Some(slot), .. }] => {
+    match *pieces {
+        [piece @ Piece { slot: Some(slot), .. }] => {
             opcode::ReadFixed::new(fd, piece.address, len(piece), slot).offset(offset).build()
         }
-        &[piece] => opcode::Read::new(fd, piece.address, len(piece)).offset(offset).build(),
+        [piece] => opcode::Read::new(fd, piece.address, len(piece)).offset(offset).build(),
         _ => {
             let (list, count) = request.list(pieces);
             opcode::Readv::new(fd, list, count).offset(offset).build()
@@ -108,11 +108,11 @@ pub(super) fn read(request: &mut Request, pieces: &[Piece], offset: u64) -> Entr
 
 pub(super) fn write(request: &mut Request, pieces: &[Piece], offset: u64) -> Entry {
     let fd = request.fd();
-    match pieces {
-        &[piece @ Piece { slot: Some(slot), .. }] => {
+    match *pieces {
+        [piece @ Piece { slot: Some(slot), .. }] => {
             opcode::WriteFixed::new(fd, piece.address, len(piece), slot).offset(offset).build()
         }
-        &[piece] => opcode::Write::new(fd, piece.address, len(piece)).offset(offset).build(),
+        [piece] => opcode::Write::new(fd, piece.address, len(piece)).offset(offset).build(),
         _ => {
             let (list, count) = request.list(pieces);
             opcode::Writev::new(fd, list, count).offset(offset).build()

@@ -27,12 +27,7 @@ fn notified(bench: &mut Bench, key: Key) -> bool {
 
 /// Closes so that the other side sees a reset.
 fn reset(stream: TcpStream) {
-    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-    rustix::net::sockopt::set_socket_linger(
-        &stream,
-        Some(Duration::from_secs(linger.l_linger.cast_unsigned().into())),
-    )
-    .unwrap();
+    rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
     drop(stream);
 }
 
@@ -48,7 +43,9 @@ fn one_piece_and_several_are_sent_in_order() {
     let (mut bench, pool) = (Bench::new(), pool(4, 4096));
     let leases: Vec<_> = [b"one ".as_slice(), b"two ", b"three"].map(|part| filled(&pool, part)).into();
     let pieces: Vec<_> = leases.iter().map(piece).collect();
-    for (socket, mut peer) in [unix_pair()] {
+    let (unix, tcp) = (unix_pair(), tcp_pair());
+    let pairs: [(Socket, Box<dyn Read>); 2] = [(unix.0, Box::new(unix.1)), (tcp.0, Box::new(tcp.1))];
+    for (socket, mut peer) in pairs {
         let key = bench.start(send(&socket, &pieces[..1], false));
         assert_eq!(bench.done(key), Ok(4));
         let key = bench.start(send(&socket, &pieces, false));
