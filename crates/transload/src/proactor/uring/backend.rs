@@ -23,6 +23,9 @@ use crate::proactor::capability::{Capabilities, Capability};
 use crate::proactor::error::ProactorError;
 use crate::proactor::key::Key;
 
+/// How long a cancellation that found nothing waits for something to happen before it is tried again.
+const RETRY: Duration = Duration::from_millis(10);
+
 /// The back end of `io_uring`. With [`Capability::SingleIssuer`] the thread that opens it is the only one that may use
 /// it.
 #[derive(Debug)]
@@ -113,6 +116,12 @@ impl UringBackend {
         (ticket, entry.user_data(Token::Request(ticket).to_bits()))
     }
 
+    /// Whether another entry can follow in the same chain: if there is room, and this one can do all in one go.
+    fn may_link(&self, attempt: &Attempt<'_>) -> bool {
+        let has_room = self.ring.open_chain() + 1 < self.ring.longest_chain();
+        has_room && matches!(attempt, Attempt::Send { pieces, .. } if entries::is_whole(pieces))
+    }
+
     fn push_cancel(&mut self, ticket: Ticket) {
         let entry = entries::cancel(Token::Request(ticket).to_bits());
         let entry = entry.user_data(Token::Cancel(ticket).to_bits());
@@ -130,10 +139,23 @@ impl UringBackend {
         }
     }
 
+    /// Cancels what did not fit into a chain, once the chain has come to its end.
+    fn cancel_beyond(&mut self, completions: &mut Vec<Completion>) {
+        let requests = &mut self.requests;
+        self.beyond.retain(|&(last, key)| {
+            let waits = requests.awaits_result(last);
+            if !waits {
+                completions.push(Completion { key, event: Event::Done(Err(Errno::CANCELED)), more: false });
+            }
+            waits
+        });
+    }
+
     /// Reads what the kernel has completed; says whether the alarm was rung.
     fn reap(&mut self, completions: &mut Vec<Completion>) -> bool {
         let mut reaped = std::mem::take(&mut self.reaped);
         self.ring.reap(&mut reaped);
+        let is_idle = reaped.is_empty();
         let (mut is_rung, mut progress) = (false, false);
         for one in reaped.drain(..) {
             match Token::from_bits(one.user_data) {
@@ -158,15 +180,8 @@ impl UringBackend {
             }
         }
         self.reaped = reaped;
-        let requests = &mut self.requests;
-        self.beyond.retain(|&(last, key)| {
-            let waits = requests.awaits_result(last);
-            if !waits {
-                completions.push(Completion { key, event: Event::Done(Err(Errno::CANCELED)), more: false });
-            }
-            waits
-        });
-        if progress {
+        self.cancel_beyond(completions);
+        if progress || is_idle {
             for ticket in std::mem::take(&mut self.missed) {
                 if self.requests.of(ticket).is_some() {
                     self.push_cancel(ticket);
@@ -195,9 +210,8 @@ impl Backend for UringBackend {
             return;
         }
         let (ticket, entry) = self.request(key, &attempt);
-        let has_room = self.ring.open_chain() + 1 < self.ring.longest_chain();
-        let linked = wants_link && has_room;
-        if wants_link && !has_room {
+        let linked = wants_link && self.may_link(&attempt);
+        if wants_link && !linked {
             self.chain_cut_at = Some(ticket);
         }
         let entry = if linked { entries::linked(entry) } else { entry };
@@ -207,8 +221,9 @@ impl Backend for UringBackend {
     }
 
     fn cancel(&mut self, key: Key) {
-        if let Some((ticket, request)) = self.requests.of_key(key) {
-            request.cancelled = true;
+        if let Some((ticket, request)) = self.requests.of_key(key)
+            && !std::mem::replace(&mut request.cancelled, true)
+        {
             self.push_cancel(ticket);
         }
     }
@@ -220,6 +235,8 @@ impl Backend for UringBackend {
         loop {
             let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
             let is_last = left.is_some_and(|left| left.is_zero());
+            let left = if self.missed.is_empty() { left } else { Some(left.unwrap_or(RETRY).min(RETRY)) };
+            self.cancel_beyond(completions);
             let wait = match left {
                 _ if completions.len() > before || self.ring.has_completions() => Wait::No,
                 Some(left) if left.is_zero() => Wait::No,

@@ -3,6 +3,7 @@
 mod chains;
 mod files;
 mod limits;
+mod policies;
 mod receives;
 mod sends;
 mod waits;

@@ -57,6 +57,21 @@ fn one_piece_and_several_are_sent_in_order() {
 }
 
 #[test]
+fn a_list_that_is_too_long_is_sent_in_part() {
+    let (mut bench, pool) = (Bench::new(), pool(1500, 1));
+    let leases: Vec<_> = pattern(1500).iter().map(|byte| filled(&pool, &[*byte])).collect();
+    let pieces: Vec<_> = leases.iter().map(piece).collect();
+    let (socket, mut peer) = unix_pair();
+    let key = bench.start(send(&socket, &pieces, false));
+    assert_eq!(bench.done(key), Ok(1024));
+    let key = bench.start(send(&socket, &pieces[1024..], false));
+    assert_eq!(bench.done(key), Ok(476));
+    let mut bytes = [0; 1500];
+    peer.read_exact(&mut bytes).unwrap();
+    assert_eq!(bytes[..], pattern(1500));
+}
+
+#[test]
 fn a_send_to_nobody_is_an_error_and_no_signal() {
     let (mut bench, pool) = (Bench::new(), pool(1, 64));
     let lease = filled(&pool, b"lost");

@@ -81,6 +81,20 @@ fn cancelling_ends_and_a_full_queue_drops_no_cancellation() {
 }
 
 #[test]
+fn completions_that_overflow_are_counted_and_not_lost() {
+    for allowed in [Capabilities::ALL, Capabilities::NONE] {
+        // A queue of 8 completions.
+        let mut bench = Bench::with(2, allowed);
+        let keys: Vec<_> = (0..200).map(|_| bench.start(Attempt::Nop)).collect();
+        for &key in &keys {
+            assert_eq!(bench.done(key), Ok(0));
+        }
+        assert!(bench.seen.is_empty());
+        assert!(bench.backend.overflows() > 0);
+    }
+}
+
+#[test]
 fn a_submission_that_fails_is_made_up_for() {
     for errno in [Errno::AGAIN, Errno::BUSY, Errno::INTR] {
         let (mut bench, pool) = (Bench::new(), pool(1, 16));
