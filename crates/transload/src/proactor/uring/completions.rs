@@ -26,6 +26,7 @@ impl Completions<'_> {
     /// Reads one completion of a request.
     pub(super) fn read(&mut self, ticket: Ticket, one: Reaped) {
         let Some(request) = self.requests.of(ticket) else {
+            self.requests.strays += 1;
             tracing::warn!(?ticket, ?one, "a completion of no request");
             return;
         };

@@ -149,6 +149,8 @@ pub(super) struct Requests {
     free: Vec<u32>,
     /// By a key's place: the request that a cancellation is about.
     by_key: Vec<Option<Ticket>>,
+    /// Completions of no request: a fault of ours, or of the kernel's.
+    pub(super) strays: u64,
 }
 
 impl Requests {

@@ -18,6 +18,12 @@ pub(super) struct Reaped {
 }
 
 impl Reaped {
+    /// As if the kernel had said so.
+    #[cfg(test)]
+    pub(super) fn invented(result: i32, flags: u32) -> Self {
+        Self { user_data: 0, result, flags }
+    }
+
     /// Whether the kernel will say more about this request, and still has its memory.
     pub(super) fn more(self) -> bool {
         cqueue::more(self.flags)

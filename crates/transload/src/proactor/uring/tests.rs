@@ -87,6 +87,14 @@ impl Bench {
     }
 }
 
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(self.backend.requests.strays, 0, "completions of no request");
+        }
+    }
+}
+
 fn slab(count: usize, size: usize) -> Slab {
     Slab::builder(count, size).lock(Policy::Never).build().unwrap()
 }

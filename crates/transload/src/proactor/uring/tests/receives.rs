@@ -1,5 +1,7 @@
 use std::io::Write;
 
+use super::super::completions::Completions;
+use super::super::ring::Reaped;
 use super::*;
 use crate::proactor::capability::Capability;
 
@@ -197,6 +199,46 @@ fn what_has_arrived_before_a_cancellation_is_handed_out() {
         assert_eq!(bench.done(key), Err(Errno::CANCELED));
         bench.backend.remove_pool(0);
         assert_eq!(pool.available(), 8, "{allowed:?}");
+    }
+}
+
+#[test]
+fn a_cancellation_between_two_steps_ends_the_receives() {
+    let mut bench = Bench::with(64, Capabilities::NONE);
+    let pool = pool(2, 100);
+    bench.backend.add_pool(0, &pool).unwrap();
+    let (socket, mut peer) = unix_pair();
+    let key = bench.start(many(&socket));
+    bench.nothing(key);
+    peer.write_all(b"abc").unwrap();
+    // The wait ends with this one, when the receive into a buffer has not been submitted yet.
+    let nop = bench.start(Attempt::Nop);
+    assert_eq!(bench.done(nop), Ok(0));
+    bench.backend.cancel(key);
+    let (lease, more) = data(bench.next(key));
+    assert_eq!((&lease[..], more), (&b"abc"[..], false));
+    bench.nothing(key);
+}
+
+#[test]
+fn a_buffer_comes_back_with_an_error_too() {
+    let (mut bench, pool) = (Bench::new(), pool(4, 100));
+    bench.backend.add_pool(0, &pool).unwrap();
+    let (socket, _peer) = unix_pair();
+    for (result, expected) in [(-libc::ECANCELED, Errno::CANCELED), (-libc::ECONNRESET, Errno::CONNRESET)] {
+        // Never submitted: the kernel would only end in this way on a bad day.
+        let key = bench.start(many(&socket));
+        let before = pool.available();
+        let (ticket, _) = bench.backend.requests.of_key(key).unwrap();
+        let UringBackend { ring, requests, groups, .. } = &mut bench.backend;
+        let buffer = u32::try_from(before).unwrap();
+        let one = Reaped::invented(result, 1 | buffer << 16);
+        Completions { ring, requests, groups, out: &mut bench.seen }.read(ticket, one);
+        assert_eq!(pool.available(), before + 1);
+        let completion = bench.seen.pop().unwrap();
+        assert!(
+            matches!(completion, Completion { event: Event::Done(Err(errno)), more: false, .. } if errno == expected)
+        );
     }
 }
 

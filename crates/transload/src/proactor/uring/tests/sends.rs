@@ -2,6 +2,7 @@ use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
 use rustix::net::{AddressFamily, Shutdown, SocketAddrAny, SocketType, socket};
+use transload_core::Flag;
 
 use super::*;
 use crate::proactor::capability::Capability;
@@ -81,6 +82,45 @@ fn a_send_to_nobody_is_an_error_and_no_signal() {
     assert_eq!(bench.done(key), Err(Errno::PIPE));
 }
 
+static SIGNALLED: std::sync::OnceLock<Flag> = std::sync::OnceLock::new();
+
+extern "C" fn note_signal(_: libc::c_int) {
+    if let Some(flag) = SIGNALLED.get() {
+        flag.raise();
+    }
+}
+
+#[test]
+fn serial_no_send_raises_sigpipe() {
+    let signalled = SIGNALLED.get_or_init(Flag::new);
+    let handler = note_signal as extern "C" fn(libc::c_int) as *const () as libc::sighandler_t;
+    // SAFETY: the handler only stores an atomic. Everybody else here takes the signal for ignored, as good as this.
+    unsafe { libc::signal(libc::SIGPIPE, handler) };
+    let (mut bench, pool) = (Bench::new(), pool(2, 64));
+    let leases = [filled(&pool, b"lost"), filled(&pool, b"too")];
+    let pieces = leases.each_ref().map(piece);
+    for zero_copy in [false, true] {
+        for count in [1, 2] {
+            let (socket, peer) = tcp_pair();
+            reset(peer);
+            for _ in 0..3 {
+                let key = bench.start(send(&socket, &pieces[..count], zero_copy));
+                let (result, more) = sent(&mut bench, key);
+                assert!(matches!(result, Err(Errno::CONNRESET | Errno::PIPE)), "{result:?}");
+                if more {
+                    notified(&mut bench, key);
+                }
+            }
+        }
+    }
+    assert!(!signalled.is_raised());
+    // A write does.
+    let (socket, peer) = unix_pair();
+    drop(peer);
+    assert_eq!(rustix::io::write(&socket, b"lost"), Err(Errno::PIPE));
+    assert!(signalled.is_raised());
+}
+
 #[test]
 fn zero_copy_tells_the_result_and_then_that_the_memory_is_free() {
     let mut bench = Bench::new();
@@ -91,6 +131,8 @@ fn zero_copy_tells_the_result_and_then_that_the_memory_is_free() {
         let lease = filled(&pool, &pattern(3000));
         let key = bench.start(send(&socket, &[Piece { slot, ..piece(&lease) }], true));
         assert_eq!(sent(&mut bench, key), (Ok(3000), true));
+        assert!(bench.backend.requests.of_key(key).is_none(), "nothing is left to be cancelled");
+        bench.backend.cancel(key);
         let mut bytes = vec![0; 3000];
         peer.read_exact(&mut bytes).unwrap();
         assert_eq!(bytes, pattern(3000));
@@ -176,6 +218,7 @@ fn an_error_of_a_zero_copy_send_is_kept_and_its_notification_follows() {
     if more {
         notified(&mut bench, key);
     }
+    bench.nothing(key);
     assert_eq!(bench.backend.requests.in_flight(), 0);
 }
 
@@ -190,6 +233,7 @@ fn a_socket_that_cannot_send_without_a_copy_says_so() {
     if more {
         notified(&mut bench, key);
     }
+    bench.nothing(key);
     assert_eq!(bench.backend.requests.in_flight(), 0);
 }
 
