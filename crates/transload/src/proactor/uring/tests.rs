@@ -6,6 +6,7 @@ mod limits;
 mod policies;
 mod receives;
 mod sends;
+mod storm;
 mod waits;
 
 use std::net::{TcpListener, TcpStream};

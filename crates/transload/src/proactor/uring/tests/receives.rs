@@ -217,6 +217,7 @@ fn a_cancellation_between_two_steps_ends_the_receives() {
     bench.backend.cancel(key);
     let (lease, more) = data(bench.next(key));
     assert_eq!((&lease[..], more), (&b"abc"[..], false));
+    peer.write_all(b"def").unwrap();
     bench.nothing(key);
 }
 

@@ -170,6 +170,7 @@ fn a_key_is_used_again_before_the_notification() {
                 Event::Done(result) => {
                     (total, results) = (total + result.unwrap(), results + 1);
                     awaited += usize::from(completion.more);
+                    assert!(bench.backend.requests.of_key(key).is_none(), "nothing is left to be cancelled");
                 }
                 Event::Notified { .. } => awaited -= 1,
                 other => panic!("{other:?}"),
