@@ -66,7 +66,8 @@ fn set_up(entries: u32, single_issuer: bool) -> Result<(IoUring, bool), Proactor
             builder.setup_submit_all();
         }
         if single_issuer {
-            builder.setup_single_issuer().setup_defer_taskrun();
+            // The flag tells when there are deferred completions, so that a look for them costs no system call.
+            builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
         }
         patiently(need_bytes, || builder.build(entries).map_err(|error| errno(&error)))
     };

@@ -176,6 +176,12 @@ impl Ring {
         !self.queues.completion().is_empty()
     }
 
+    /// Whether the kernel has completions that it only hands out when it is entered.
+    fn has_deferred(&mut self) -> bool {
+        let queue = self.queues.submission();
+        queue.taskrun() || queue.cq_overflow()
+    }
+
     fn submit(&mut self) -> Result<(), Errno> {
         let entries = self.queues.submission().len();
         self.enter(entries, 0, EnterFlags::empty(), None)
@@ -191,7 +197,7 @@ impl Ring {
         let aside = std::mem::take(&mut self.aside);
         self.backlog.extend(aside.into_iter().map(|entry| Waiting { entry, linked: false }));
         self.drain_backlog();
-        if wait == Wait::No && !self.has_entries() && self.has_completions() {
+        if wait == Wait::No && !self.has_entries() && (self.has_completions() || !self.has_deferred()) {
             return Ok(());
         }
         let entries = self.queues.submission().len();

@@ -295,3 +295,56 @@ fn dropping_the_back_end_gives_the_buffers_back() {
     drop(bench);
     assert_eq!(pool.available(), 0);
 }
+
+#[test]
+fn a_socket_that_does_not_block_is_waited_for_all_the_same() {
+    for allowed in BOTH {
+        let (mut bench, pool) = (Bench::with(64, allowed), pool(4, 100));
+        bench.backend.add_pool(0, &pool).unwrap();
+        let (socket, mut peer) = tcp_pair();
+        rustix::io::ioctl_fionbio(&socket, true).unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let listener = Socket::from(listener);
+        let mut bytes = [0; 3];
+        let pieces = [Piece { address: bytes.as_mut_ptr(), len_bytes: 3, slot: None }];
+        let receive = bench.start(Attempt::Receive { socket: &socket, pieces: &pieces });
+        let accept = bench.start(Attempt::Accept { socket: &listener });
+        bench.nothing(receive);
+        bench.nothing(accept);
+        peer.write_all(b"abc").unwrap();
+        assert_eq!((bench.done(receive), bytes), (Ok(3), *b"abc"));
+        let _connected = TcpStream::connect(address).unwrap();
+        assert!(matches!(bench.next(accept).event, Event::Accepted(_)));
+        let key = bench.start(many(&socket));
+        bench.nothing(key);
+        peer.write_all(b"def").unwrap();
+        assert_eq!(data(bench.next(key)).0[..], *b"def");
+        // A send waits for room.
+        let large = vec![1; 64 << 20];
+        let pieces = [Piece { address: large.as_ptr().cast_mut(), len_bytes: large.len(), slot: None }];
+        let full = loop {
+            let send = Attempt::Send { socket: &socket, pieces: &pieces, zero_copy: false, linked: false };
+            let key = bench.start(send);
+            bench.backend.wait(Some(SHORT), &mut bench.seen).unwrap();
+            match bench.seen.pop() {
+                Some(Completion { event: Event::Done(Ok(1..)), more: false, .. }) => {}
+                None => break key,
+                other => panic!("{other:?}"),
+            }
+        };
+        bench.backend.cancel(full);
+        assert_eq!(bench.done(full), Err(Errno::CANCELED));
+    }
+}
+
+#[test]
+fn buffers_that_the_kernel_keeps_are_kept_from_the_pool() {
+    let (mut bench, pool) = (Bench::new(), pool(4, 100));
+    bench.backend.add_pool(0, &pool).unwrap();
+    // Behind its back, so that it will be refused.
+    bench.backend.ring.remove_buffers(0).unwrap();
+    bench.backend.remove_pool(0);
+    assert_eq!(pool.available(), 0);
+}

@@ -35,17 +35,41 @@ fn the_alarm_wakes_from_another_thread() {
 
 #[test]
 fn a_look_does_not_wait_and_finds_what_is_there() {
-    let (mut bench, pool) = (Bench::new(), pool(1, 16));
-    let (socket, mut peer) = unix_pair();
-    let lease = pool.try_acquire().unwrap();
-    bench.backend.wait(Some(Duration::ZERO), &mut bench.seen).unwrap();
-    let key = bench.start(Attempt::Receive { socket: &socket, pieces: &[piece(&lease)] });
-    bench.backend.wait(Some(Duration::ZERO), &mut bench.seen).unwrap();
-    assert!(bench.seen.is_empty());
-    peer.write_all(b"abc").unwrap();
-    bench.backend.wait(Some(Duration::ZERO), &mut bench.seen).unwrap();
-    assert_eq!(bench.seen.len(), 1);
-    assert_eq!(bench.done(key), Ok(3));
+    for allowed in [Capabilities::ALL, Capabilities::NONE] {
+        let (mut bench, pool) = (Bench::with(64, allowed), pool(1, 16));
+        let (socket, mut peer) = unix_pair();
+        let lease = pool.try_acquire().unwrap();
+        bench.backend.wait(Some(Duration::ZERO), &mut bench.seen).unwrap();
+        let key = bench.start(Attempt::Receive { socket: &socket, pieces: &[piece(&lease)] });
+        bench.backend.wait(Some(Duration::ZERO), &mut bench.seen).unwrap();
+        assert!(bench.seen.is_empty());
+        peer.write_all(b"abc").unwrap();
+        bench.backend.wait(Some(Duration::ZERO), &mut bench.seen).unwrap();
+        assert_eq!(bench.seen.len(), 1);
+        assert_eq!(bench.done(key), Ok(3));
+    }
+}
+
+#[test]
+fn looks_find_what_another_thread_sends() {
+    for allowed in [Capabilities::ALL, Capabilities::NONE] {
+        let (mut bench, pool) = (Bench::with(64, allowed), pool(1, 16));
+        let (socket, mut peer) = tcp_pair();
+        let lease = pool.try_acquire().unwrap();
+        let key = bench.start(Attempt::Receive { socket: &socket, pieces: &[piece(&lease)] });
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(5));
+            peer.write_all(b"abc").unwrap();
+            peer
+        });
+        let start = Instant::now();
+        while bench.seen.is_empty() {
+            assert!(start.elapsed() < LONG);
+            bench.backend.wait(Some(Duration::ZERO), &mut bench.seen).unwrap();
+        }
+        assert_eq!(bench.done(key), Ok(3));
+        writer.join().unwrap();
+    }
 }
 
 #[test]
