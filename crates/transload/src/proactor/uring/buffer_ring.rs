@@ -60,10 +60,10 @@ impl BufferRing {
         })
     }
 
-    /// Lends the kernel what the pool has, as far as there is room.
-    pub(super) fn refill(&mut self, pool: &BufferPool) {
+    /// Lends the kernel what the pool has, as far as there is room; says whether that was anything.
+    pub(super) fn refill(&mut self, pool: &BufferPool) -> bool {
         if self.free.is_empty() || pool.acquire_batch(self.free.len(), &mut self.fresh).is_err() {
-            return;
+            return false;
         }
         while let Some(lease) = self.fresh.pop() {
             let Some(buffer) = self.free.pop() else { break };
@@ -77,6 +77,7 @@ impl BufferRing {
         let tail = unsafe { AtomicU16::from_ptr(tail) };
         // Released: the kernel, which acquires it, sees the entries before it.
         tail.store(self.tail, Ordering::Release);
+        true
     }
 
     /// Takes back a buffer that the kernel has chosen.

@@ -120,6 +120,29 @@ fn a_pool_of_one_starves_and_goes_on() {
 }
 
 #[test]
+fn a_buffer_that_comes_back_before_the_kernel_misses_it_is_used() {
+    let (mut bench, pool) = (Bench::new(), pool(1, 100));
+    bench.backend.add_pool(0, &pool).unwrap();
+    let (socket, mut peer) = unix_pair();
+    let key = bench.start(many(&socket));
+    for round in 0..20u8 {
+        peer.write_all(&[round; 10]).unwrap();
+        let (lease, more) = data(bench.next(key));
+        assert_eq!((lease[0], more), (round, true));
+        // The thread waits with an empty ring, and the buffer comes back under it: no starvation, no new attempt.
+        let mut peer = peer.try_clone().unwrap();
+        let other = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(2));
+            drop(lease);
+            peer.write_all(b"more").unwrap();
+        });
+        let (lease, more) = data(bench.next(key));
+        assert_eq!((&lease[..], more), (&b"more"[..], true));
+        other.join().unwrap();
+    }
+}
+
+#[test]
 fn an_idle_connection_holds_no_buffer_where_the_kernel_does_not_choose() {
     let (mut bench, pool) =
         (Bench::with(64, Capabilities::ALL.without(Capability::MultishotReceive)), pool(2, 100));
