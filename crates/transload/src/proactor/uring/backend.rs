@@ -274,12 +274,34 @@ impl Backend for UringBackend {
     }
 }
 
+impl UringBackend {
+    /// Cancels all that is in flight and waits for it, but not for long. What comes of it has no owner any more:
+    /// leases and descriptors go.
+    fn drain(&mut self) {
+        const PATIENCE: Duration = Duration::from_millis(100);
+        let start = Instant::now();
+        let mut nobodys = Vec::new();
+        self.reap(&mut nobodys);
+        for ticket in self.requests.tickets() {
+            if let Some(request) = self.requests.of(ticket) {
+                request.cancelled = true;
+            }
+            self.push_cancel(ticket);
+        }
+        while self.requests.in_flight() > 0 && start.elapsed() < PATIENCE {
+            nobodys.clear();
+            let left = PATIENCE.saturating_sub(start.elapsed());
+            if let Err(errno) = self.wait(Some(left), &mut nobodys) {
+                tracing::debug!(%errno, "a ring that is closed cannot be drained");
+                break;
+            }
+        }
+    }
+}
+
 impl Drop for UringBackend {
     fn drop(&mut self) {
-        // Leases and descriptors that are in the queue already have owners: nobody.
-        let mut late = Vec::new();
-        self.reap(&mut late);
-        drop(late);
+        self.drain();
         // The budget of locked memory comes back now, rather than when the kernel gets round to the closed ring.
         if !self.slots.is_empty()
             && let Err(errno) = self.ring.remove_slots()

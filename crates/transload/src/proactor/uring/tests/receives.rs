@@ -309,14 +309,45 @@ fn dropping_the_back_end_gives_the_buffers_back() {
     bench.backend.add_pool(0, &pool).unwrap();
     drop(bench);
     assert_eq!(pool.available(), 4);
-    // Except when the kernel may still write into them.
-    let mut bench = Bench::new();
+    // With attempts in flight, which end then, and let go of their descriptors.
+    for allowed in BOTH {
+        let mut bench = Bench::with(64, allowed);
+        bench.backend.add_pool(0, &pool).unwrap();
+        let (socket, mut peer) = unix_pair();
+        let key = bench.start(many(&socket));
+        bench.nothing(key);
+        peer.write_all(b"nobody's").unwrap();
+        bench.start(Attempt::Readable { socket: &socket });
+        drop((bench, socket));
+        assert_eq!(pool.available(), 4);
+        assert!(peer.write_all(b"nobody's").is_err());
+    }
+}
+
+#[test]
+fn dropping_the_back_end_keeps_what_the_kernel_may_still_use() {
+    let (mut bench, pool) = (Bench::new(), pool(4, 100));
     bench.backend.add_pool(0, &pool).unwrap();
-    let (socket, _peer) = unix_pair();
-    let key = bench.start(many(&socket));
-    bench.nothing(key);
-    drop(bench);
+    // Nobody reads, so the kernel does not let go of the memory.
+    let (socket, mut peer) = tcp_pair();
+    let bytes = pattern(64 << 10);
+    let pieces = [Piece { address: bytes.as_ptr().cast_mut(), len_bytes: bytes.len(), slot: None }];
+    let mut sent = 0;
+    loop {
+        let attempt = Attempt::Send { socket: &socket, pieces: &pieces, zero_copy: true, linked: false };
+        let key = bench.start(attempt);
+        bench.backend.wait(Some(SHORT), &mut bench.seen).unwrap();
+        let at = bench.seen.iter().position(|completion| completion.key == key);
+        let Some(at) = at else { break };
+        let Event::Done(result) = bench.seen.remove(at).event else { panic!("no result first") };
+        sent += result.unwrap();
+        bench.seen.clear();
+    }
+    drop((bench, socket));
     assert_eq!(pool.available(), 0);
+    let mut received = Vec::new();
+    std::io::Read::read_to_end(&mut peer, &mut received).unwrap();
+    assert!(received.len() >= sent, "{} of {sent}", received.len());
 }
 
 #[test]
