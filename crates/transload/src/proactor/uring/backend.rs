@@ -7,6 +7,7 @@ use io_uring::opcode;
 use io_uring::squeue::Entry;
 use io_uring::types::Fd;
 use rustix::io::Errno;
+use rustix::process::{Pid, getpid};
 
 use super::alarm::UringAlarm;
 use super::completions::Completions;
@@ -36,6 +37,8 @@ pub(crate) struct UringBackend {
     pub(super) slots: Slots,
     capabilities: Capabilities,
     alarm: Arc<UringAlarm>,
+    /// Whose ring it is.
+    process: Pid,
     /// Whether the ring polls the alarm.
     is_armed: bool,
     /// The last request of a chain that had no more room, while that chain is being started.
@@ -65,6 +68,7 @@ impl UringBackend {
             slots,
             capabilities,
             alarm,
+            process: getpid(),
             is_armed: false,
             chain_cut_at: None,
             beyond: Vec::new(),
@@ -301,6 +305,12 @@ impl UringBackend {
 
 impl Drop for UringBackend {
     fn drop(&mut self) {
+        if self.process != getpid() {
+            // A child of a fork has neither the ring's memory nor the right to end what is the parent's.
+            self.groups.leak_all();
+            self.requests.leak();
+            return;
+        }
         self.drain();
         // The budget of locked memory comes back now, rather than when the kernel gets round to the closed ring.
         if !self.slots.is_empty()

@@ -72,6 +72,11 @@ impl Groups {
         }
     }
 
+    /// Keeps all for ever.
+    pub(super) fn leak_all(&mut self) {
+        self.by_number.drain(..).flatten().filter_map(|receivers| receivers.ring).for_each(BufferRing::leak);
+    }
+
     pub(super) fn of(&mut self, group: Group) -> Option<&mut Receivers> {
         self.by_number.get_mut(usize::from(group))?.as_mut()
     }

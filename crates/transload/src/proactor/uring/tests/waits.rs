@@ -161,3 +161,28 @@ fn each_capability_can_be_masked() {
     let key = bench.start(Attempt::Nop);
     assert_eq!(bench.done(key), Ok(0));
 }
+
+#[test]
+fn serial_a_child_of_a_fork_ends_nothing_of_its_parents() {
+    for allowed in [Capabilities::ALL, Capabilities::NONE] {
+        let (mut bench, pool) = (Bench::with(8, allowed), pool(2, 16));
+        bench.backend.add_pool(0, &pool).unwrap();
+        let (socket, mut peer) = unix_pair();
+        let key = bench.start(Attempt::ReceiveMany { socket: &socket, group: 0 });
+        bench.nothing(key);
+        // SAFETY: the child drops the back end, which takes no lock that another thread may hold, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            drop(bench);
+            // SAFETY: ends the child without running anything of the parent's.
+            unsafe { libc::_exit(0) };
+        }
+        let child = rustix::process::Pid::from_raw(child).unwrap();
+        let (_, status) =
+            rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty()).unwrap().unwrap();
+        assert_eq!(status.exit_status(), Some(0), "{status:?}");
+        peer.write_all(b"abc").unwrap();
+        let completion = bench.next(key);
+        assert!(matches!(&completion.event, Event::Data(lease) if lease[..] == *b"abc"), "{completion:?}");
+    }
+}
