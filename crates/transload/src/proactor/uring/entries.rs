@@ -3,7 +3,6 @@
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{Fd, FsyncFlags};
 use io_uring::{opcode, types};
-use rustix::net::addr::SocketAddrArg;
 use rustix::net::{Shutdown, SocketAddrAny};
 
 use super::requests::Request;

@@ -8,7 +8,6 @@ use io_uring::{IoUring, opcode, squeue};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use super::backend::UringBackend;
 use super::entries::REPORT_USAGE;
 use super::errors::{errno, no_ring, patiently};
 use super::ring::{Ring, Wait};
@@ -22,12 +21,6 @@ const REGISTER: &str = "io_uring_register";
 
 /// Completions that find room for each submission.
 const COMPLETIONS_EACH: u32 = 4;
-
-/// What `io_uring` can do here.
-pub(crate) fn probe() -> Result<Capabilities, ProactorError> {
-    use crate::proactor::backend::Backend;
-    UringBackend::open(8, Capabilities::ALL).map(|backend| backend.capabilities())
-}
 
 /// A ring that works, with what it can do and is allowed to.
 pub(super) fn open(
