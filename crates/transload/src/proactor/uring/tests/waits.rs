@@ -149,7 +149,6 @@ fn an_attempt_keeps_its_descriptor_open() {
 fn each_capability_can_be_masked() {
     let all = UringBackend::open(8, Capabilities::ALL).unwrap().capabilities();
     println!("this kernel: {all:?}");
-    assert_eq!(super::super::probe().unwrap(), all);
     for capability in Capability::ALL {
         let backend = UringBackend::open(8, Capabilities::ALL.without(capability)).unwrap();
         assert_eq!(backend.capabilities(), all.without(capability));
