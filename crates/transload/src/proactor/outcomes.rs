@@ -75,7 +75,7 @@ impl Engine {
             }
             // The chain broke before it; or the kernel was interrupted.
             Err(Errno::CANCELED) if line.is_some() => self.again(state, key),
-            Err(Errno::INTR | Errno::AGAIN) if !entry.cancel_requested => self.again(state, key),
+            Err(Errno::INTR) if !entry.cancel_requested => self.again(state, key),
             Err(Errno::NOMEM | Errno::OPNOTSUPP | Errno::INVAL) if entry.tried_zero_copy => {
                 entry.refused_zero_copy = true;
                 if let Operation::Send { socket, .. } = &entry.operation {
@@ -189,7 +189,7 @@ impl Engine {
                 self.finish(state, key, Err(IoError::Cancelled { operation: name }));
             }
             Err(Errno::CANCELED) if entry.flow == Flow::Pausing => self.pause(state, key),
-            Ok(_) | Err(Errno::INTR | Errno::AGAIN | Errno::CONNABORTED) => self.again(state, key),
+            Ok(_) | Err(Errno::INTR | Errno::CONNABORTED) => self.again(state, key),
             Err(errno) => self.finish(state, key, Err(IoError::os(name, errno))),
         }
     }
