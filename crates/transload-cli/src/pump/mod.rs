@@ -3,13 +3,13 @@
 mod args;
 mod check;
 mod digest;
-mod framing;
-mod pattern;
+pub(crate) mod framing;
+pub(crate) mod pattern;
 mod progress;
 mod report;
 mod run;
 mod setup;
-mod signals;
+pub(crate) mod signals;
 mod sink;
 mod source;
 

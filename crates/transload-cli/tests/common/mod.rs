@@ -2,7 +2,10 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub(crate) mod document;
+pub(crate) mod filter;
 pub(crate) mod privilege;
+pub(crate) mod receiver;
+pub(crate) mod send_document;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -69,6 +72,12 @@ impl Run {
 
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
+        self
+    }
+
+    /// Every call for `io_uring` is answered with this error.
+    pub(crate) fn without_uring(mut self, errno: i32) -> Self {
+        filter::deny_io_uring(&mut self.command, errno);
         self
     }
 
