@@ -1,9 +1,12 @@
 //! `transload pump`: from a source, through a ring, onto a device, and a report.
 
+mod address;
 mod args;
+mod assembler;
 mod check;
 mod digest;
 mod framing;
+mod io;
 mod pattern;
 mod progress;
 mod report;
@@ -12,6 +15,8 @@ mod setup;
 mod signals;
 mod sink;
 mod source;
+mod stop;
+mod tally;
 
 pub(crate) use args::PumpArgs;
 pub(crate) use run::main;
