@@ -34,7 +34,9 @@ pub(super) struct Engine {
     /// Lines that somebody has joined.
     joined: Vec<usize>,
     timers: BTreeSet<(Instant, Key)>,
-    closing: Vec<Key>,
+    /// Streams with as many deliveries as are kept.
+    pub(super) crowded: Vec<Key>,
+    closing: Vec<Closing>,
     pub(super) pools: Pools,
     /// To be called and dropped when no lock is held.
     pub(super) aftermath: Aftermath,
@@ -42,6 +44,13 @@ pub(super) struct Engine {
     pieces: Vec<Piece>,
     completions: Vec<Completion>,
     commands: Vec<Command>,
+}
+
+/// A socket that is being closed.
+struct Closing {
+    key: Key,
+    /// Nothing was in flight on it when last looked at.
+    is_quiet: bool,
 }
 
 /// What is called or dropped when no lock is held, since it may call anything.
@@ -72,6 +81,7 @@ impl Engine {
             lines: Lines::default(),
             joined: Vec::new(),
             timers: BTreeSet::new(),
+            crowded: Vec::new(),
             closing: Vec::new(),
             pools: Pools::default(),
             aftermath: Aftermath::default(),
@@ -84,10 +94,11 @@ impl Engine {
     /// Does what is to be done, waits for more at most so long (`None`: for ever), and does that. Says how many
     /// completions there were.
     pub(super) fn turn(&mut self, timeout: Option<Duration>) -> Result<usize, Errno> {
+        self.hold_crowded();
         self.obey();
         self.feed_starving();
         self.expire();
-        let busy = self.aftermath.settle();
+        let busy = self.aftermath.settle() || self.closing.iter().any(|closing| closing.is_quiet);
         let timeout = if busy || !self.shared.doze() { Some(Duration::ZERO) } else { self.until(timeout) };
         let waited = self.backend.wait(timeout, &mut self.completions);
         self.shared.woke();
@@ -171,7 +182,7 @@ impl Engine {
             Operation::Close { socket } => {
                 let socket = socket.clone();
                 entry.phase = Phase::Running;
-                self.closing.push(key);
+                self.closing.push(Closing { key, is_quiet: false });
                 self.cancel_all_on(state, &socket, key);
                 self.finish_closing(state);
             }
@@ -262,28 +273,29 @@ impl Engine {
         }
     }
 
-    /// Ends the closes of sockets on which nothing is in flight any more.
+    /// Ends the closes of sockets on which nothing is in flight any more. Not before another wait: a back end may keep a
+    /// descriptor open until then.
     fn finish_closing(&mut self, state: &mut State) {
-        if self.closing.is_empty() {
-            return;
-        }
-        let (done, waiting): (Vec<Key>, Vec<Key>) =
-            std::mem::take(&mut self.closing).into_iter().partition(|&key| {
-                let Some(Operation::Close { socket }) = state.entry(key).map(|entry| &entry.operation) else {
-                    return true;
-                };
-                let socket = socket.clone();
-                !state.table.iter().any(|(other, entry)| {
-                    other != key
-                        && !entry.is_free()
-                        && !matches!(entry.operation, Operation::Close { .. })
-                        && entry.operation.socket().is_some_and(|on| on.is(&socket))
-                })
+        let mut closing = std::mem::take(&mut self.closing);
+        closing.retain_mut(|Closing { key, is_quiet }| {
+            let Some(Operation::Close { socket }) = state.entry(*key).map(|entry| &entry.operation) else {
+                return false;
+            };
+            let socket = socket.clone();
+            let is_busy = state.table.iter().any(|(other, entry)| {
+                other != *key
+                    && !entry.is_free()
+                    && !matches!(entry.operation, Operation::Close { .. })
+                    && entry.operation.socket().is_some_and(|on| on.is(&socket))
             });
-        self.closing = waiting;
-        for key in done {
-            self.finish(state, key, Ok(0));
-        }
+            if !is_busy && *is_quiet {
+                self.finish(state, *key, Ok(0));
+                return false;
+            }
+            *is_quiet = !is_busy;
+            true
+        });
+        self.closing = closing;
     }
 
     /// Gives an operation its outcome, and lets the next of its sequence begin.

@@ -101,9 +101,9 @@ fn an_error_before_a_notification_is_the_outcome_and_keeps_the_memory() {
     };
     director.completes(key, Event::Done(Err(Errno::CONNRESET)), true);
     engine.turn(NOW).unwrap();
-    let sent = ready(send);
-    assert_eq!(sent.result, Err(IoError::os("send", Errno::CONNRESET)));
-    let mut returning = sent.returned();
+    let ended = ready(send);
+    assert_eq!(ended.result, Err(IoError::os("send", Errno::CONNRESET)));
+    let mut returning = ended.returned();
     assert!(poll(&mut returning).is_pending());
     assert!(matches!(pool.try_acquire(), Err(AcquireError::Exhausted { .. })));
     director.completes(key, Event::Notified { copied: false }, false);
@@ -125,9 +125,9 @@ fn a_refused_zero_copy_send_is_done_with_a_copy() {
         assert_eq!(director.asked(), [Asked::Send { key, bytes: 4096, zero_copy: false, linked: false }]);
         director.completes(key, Event::Done(Ok(4096)), false);
         engine.turn(NOW).unwrap();
-        let sent = ready(send);
-        assert_eq!(sent.result, Ok(4096));
-        let mut returning = sent.returned();
+        let ended = ready(send);
+        assert_eq!(ended.result, Ok(4096));
+        let mut returning = ended.returned();
         assert!(poll(&mut returning).is_pending(), "the first attempt's notification is still to come");
         director.completes(key, Event::Notified { copied: false }, false);
         engine.turn(NOW).unwrap();
@@ -168,6 +168,8 @@ fn a_stream_that_nobody_empties_is_held_and_goes_on_when_emptied() {
     for _ in 0..2 {
         director.completes(key, Event::Data(receive_pool.pool().try_acquire().unwrap()), true);
     }
+    engine.turn(NOW).unwrap();
+    assert_eq!(director.asked(), [], "somebody may take them now");
     engine.turn(NOW).unwrap();
     assert_eq!(director.asked(), [Asked::Cancel(key)]);
     // One comes late, before the end.

@@ -64,7 +64,6 @@
 //! Each operation takes an uncontended lock a few times; a proactor with many submitting threads is better split into
 //! several. Zero-copy sends pay off for large payloads on a real network only: on the loop-back device the kernel copies
 //! all the same. The readiness back end pins nothing and copies everything once, as sockets do.
-#![allow(dead_code, unused_imports, reason = "under construction")]
 
 mod backend;
 mod buffers;

@@ -75,7 +75,7 @@ impl Engine {
             }
             // The chain broke before it; or the kernel was interrupted.
             Err(Errno::CANCELED) if line.is_some() => self.again(state, key),
-            Err(Errno::INTR | Errno::AGAIN) if !entry.cancel_requested => self.again(state, key),
+            Err(Errno::INTR) if !entry.cancel_requested => self.again(state, key),
             Err(Errno::NOMEM | Errno::OPNOTSUPP | Errno::INVAL) if entry.tried_zero_copy => {
                 entry.refused_zero_copy = true;
                 if let Operation::Send { socket, .. } = &entry.operation {
@@ -132,19 +132,44 @@ impl Engine {
             entry.deliveries.push_back(delivery);
             self.aftermath.wakers.extend(entry.waker.take());
         }
-        let is_full = entry.deliveries.len() >= entry.backlog_limit();
+        let is_crowded = entry.deliveries.len() >= entry.backlog_limit();
+        if is_crowded && entry.flow == Flow::Flowing {
+            self.crowded.push(key);
+        }
         if more {
-            if is_full && entry.flow == Flow::Flowing && !entry.cancel_requested {
+            return;
+        }
+        if entry.cancel_requested {
+            let cancelled = IoError::Cancelled { operation: entry.operation.name() };
+            self.finish(state, key, Err(cancelled));
+        } else if entry.flow == Flow::Pausing {
+            self.pause(state, key);
+        } else {
+            self.again(state, key);
+        }
+    }
+
+    /// Holds the streams that nobody has emptied since the turn before: what comes within one turn is no sign of that.
+    pub(super) fn hold_crowded(&mut self) {
+        let shared = self.shared.clone();
+        while let Some(key) = self.crowded.pop() {
+            let mut state = shared.lock();
+            let Some(entry) = state.table.get(key) else { continue };
+            let is_crowded = entry.deliveries.len() >= entry.backlog_limit();
+            let is_flowing =
+                entry.flow == Flow::Flowing && entry.phase == Phase::Running && entry.in_kernel > 0;
+            if is_crowded && is_flowing && !entry.cancel_requested {
                 entry.flow = Flow::Pausing;
                 state.statistics.paused += 1;
                 self.backend.cancel(key);
             }
-        } else if entry.cancel_requested {
-            let cancelled = IoError::Cancelled { operation: entry.operation.name() };
-            self.finish(state, key, Err(cancelled));
-        } else if is_full
-            || (entry.flow == Flow::Pausing && entry.deliveries.len() > entry.backlog_limit() / 2)
-        {
+        }
+    }
+
+    /// A stream that was told to stop has stopped; somebody may have emptied it meanwhile.
+    fn pause(&mut self, state: &mut State, key: Key) {
+        let Some(entry) = state.table.get(key) else { return };
+        if entry.deliveries.len() > entry.backlog_limit() / 2 {
             entry.flow = Flow::Paused;
         } else {
             entry.flow = Flow::Flowing;
@@ -163,16 +188,8 @@ impl Engine {
             _ if entry.cancel_requested => {
                 self.finish(state, key, Err(IoError::Cancelled { operation: name }));
             }
-            Err(Errno::CANCELED) if entry.flow == Flow::Pausing => {
-                // Somebody may have emptied it meanwhile.
-                if entry.deliveries.len() <= entry.backlog_limit() / 2 {
-                    entry.flow = Flow::Flowing;
-                    self.again(state, key);
-                } else {
-                    entry.flow = Flow::Paused;
-                }
-            }
-            Ok(_) | Err(Errno::INTR | Errno::AGAIN | Errno::CONNABORTED) => self.again(state, key),
+            Err(Errno::CANCELED) if entry.flow == Flow::Pausing => self.pause(state, key),
+            Ok(_) | Err(Errno::INTR | Errno::CONNABORTED) => self.again(state, key),
             Err(errno) => self.finish(state, key, Err(IoError::os(name, errno))),
         }
     }

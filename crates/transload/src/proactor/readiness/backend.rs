@@ -39,7 +39,7 @@ impl ReadinessBackend {
     /// means.
     pub(in super::super) fn open(_allowed: Capabilities) -> Result<Self, ProactorError> {
         let poller = Poller::new().map_err(|error| ProactorError::Os {
-            call: "epoll_create1",
+            call: "opening a poller",
             code: error.raw_os_error().unwrap_or_default(),
         })?;
         let poller = Arc::new(poller);

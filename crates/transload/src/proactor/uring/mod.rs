@@ -1,38 +1,34 @@
-use super::backend::*;
-use super::capability::*;
-use super::error::*;
-use super::key::Key;
-use crate::memory::Slab;
-use crate::pool::BufferPool;
-use rustix::io::Errno;
-use std::time::Duration;
-pub(super) struct UringBackend;
-impl UringBackend {
-    pub(super) fn open(_e: u32, _a: Capabilities) -> Result<Self, ProactorError> {
-        Err(ProactorError::NotBuilt)
-    }
-}
-impl Backend for UringBackend {
-    fn capabilities(&self) -> Capabilities {
-        unimplemented!()
-    }
-    fn alarm(&self) -> std::sync::Arc<dyn Alarm> {
-        unimplemented!()
-    }
-    fn start(&mut self, _: Key, _: Attempt<'_>) {}
-    fn cancel(&mut self, _: Key) {}
-    fn wait(&mut self, _: Option<Duration>, _: &mut Vec<Completion>) -> Result<(), Errno> {
-        unimplemented!()
-    }
-    fn register(&mut self, _: &Slab, _: usize) -> Result<Vec<u16>, String> {
-        unimplemented!()
-    }
-    fn unregister(&mut self, _: &[u16]) {}
-    fn add_pool(&mut self, _: Group, _: &BufferPool) -> Result<(), Errno> {
-        unimplemented!()
-    }
-    fn remove_pool(&mut self, _: Group) {}
-    fn overflows(&self) -> u64 {
-        0
-    }
-}
+//! The back end of `io_uring`: attempts become entries of a ring, and its completions become events.
+//!
+//! Two rules hold everywhere. The kernel's flag *more* of each completion, and nothing else, says whether an attempt is
+//! over; and whatever the kernel may touch is kept in the table of requests until then.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `backend` | [`UringBackend`]: what starts, cancels, waits |
+//! | `entries` | what an attempt looks like to the kernel |
+//! | `completions` | what the kernel's completions mean |
+//! | `requests` | the attempts in flight and all that the kernel may touch for them |
+//! | `ring` | the ring itself: submission, waiting, overflow |
+//! | `groups`, `buffer_ring` | pools to receive into, and what the kernel has of them |
+//! | `slots` | registered memory |
+//! | `opening`, `errors` | set-up, what this kernel can do, why it cannot |
+//! | `alarm` | what wakes it |
+
+mod alarm;
+mod backend;
+mod buffer_ring;
+mod completions;
+mod entries;
+mod errors;
+mod groups;
+mod opening;
+mod requests;
+mod ring;
+mod slots;
+
+#[cfg(test)]
+mod tests;
+
+pub(super) use backend::UringBackend;
+pub(super) use opening::probe;

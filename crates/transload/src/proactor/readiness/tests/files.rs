@@ -1,11 +1,11 @@
 //! Files.
 
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{Read, Seek, Write};
 
 use rustix::io::Errno;
 
-use super::super::super::backend::{Attempt, Backend, Piece};
+use super::super::super::backend::{Attempt, Backend, Completion, Event, Piece};
 use super::super::super::file::File;
 use super::fixture::{Bench, filled, key, pattern, piece, pool};
 
@@ -76,15 +76,42 @@ fn many_jobs_all_end_once() {
 fn jobs_that_have_not_begun_are_cancelled_and_every_job_ends_once() {
     let (file, pool, mut bench) = (File::from(nameless()), pool(1, 1 << 20), Bench::new());
     let lease = filled(&pool, &vec![7; 1 << 20]);
-    for number in 0..64 {
-        let attempt = Attempt::WriteAt { file: &file, pieces: &[piece(&lease)], offset: 0 };
-        bench.backend.start(key(number), attempt);
+    // The threads may be so fast, or we so slow, that all have begun: not twenty times.
+    let cancelled = (0..20).any(|_| {
+        for number in 0..64 {
+            let attempt = Attempt::WriteAt { file: &file, pieces: &[piece(&lease)], offset: 0 };
+            bench.backend.start(key(number), attempt);
+        }
+        (0..64).rev().for_each(|number| bench.backend.cancel(key(number)));
+        let (mut ended, mut cancelled) = ([0; 64], false);
+        for _ in 0..64 {
+            let Completion { key, event, more: false } = bench.next() else { panic!("an end is the last") };
+            ended[key.index as usize] += 1;
+            cancelled |= matches!(event, Event::Done(Err(Errno::CANCELED)));
+        }
+        assert_eq!(ended, [1; 64]);
+        bench.nothing();
+        cancelled
+    });
+    assert!(cancelled);
+}
+
+#[test]
+fn the_end_of_the_back_end_waits_for_a_call_that_runs() {
+    const LEN: usize = 64 << 20;
+    let (file, pool, mut bench) = (nameless(), pool(1, LEN), Bench::new());
+    let mut lease = filled(&pool, &vec![7; LEN]);
+    let job = File::from(file.try_clone().unwrap());
+    bench.backend.start(key(1), Attempt::WriteAt { file: &job, pieces: &[piece(&lease)], offset: 0 });
+    while file.metadata().unwrap().len() == 0 {
+        std::thread::yield_now();
     }
-    (0..64).for_each(|number| bench.backend.cancel(key(number)));
-    let mut ended = [0; 64];
-    for _ in 0..64 {
-        ended[bench.next().key.index as usize] += 1;
-    }
-    assert_eq!(ended, [1; 64]);
-    bench.nothing();
+    drop(bench);
+    // The memory is ours again, so what is written to it now does not reach the file.
+    lease.fill(8);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let mut written = Vec::new();
+    (&file).rewind().unwrap();
+    (&file).read_to_end(&mut written).unwrap();
+    assert!(!written.is_empty() && written.iter().all(|&byte| byte == 7));
 }

@@ -8,7 +8,7 @@ use rustix::net::Shutdown;
 
 use super::super::super::backend::{Attempt, Backend};
 use super::super::super::socket::Socket;
-use super::fixture::{Bench, fill, filled, key, listener, pair, pattern, piece, pool, tcp};
+use super::fixture::{Bench, SHORT, fill, filled, key, listener, pair, pattern, piece, pool, tcp};
 
 #[test]
 fn a_nop_is_done_in_the_next_wait() {
@@ -112,8 +112,9 @@ fn receives_that_wait_are_served_in_their_order() {
     let (pool, mut bench) = (pool(2, 4), Bench::new());
     let leases = [pool.try_acquire().unwrap(), pool.try_acquire().unwrap()];
     bench.receive(1, &socket, &[piece(&leases[0])]);
-    bench.receive(2, &socket, &[piece(&leases[1])]);
+    // The second could begin at once, but it is not its turn.
     far.write_all(b"onetwo!!").unwrap();
+    bench.receive(2, &socket, &[piece(&leases[1])]);
     assert_eq!([bench.done(1), bench.done(2)], [Ok(4), Ok(4)]);
     assert_eq!((&leases[0][..], &leases[1][..]), (&b"onet"[..], &b"wo!!"[..]));
 }
@@ -145,8 +146,28 @@ fn the_end_of_the_stream_is_no_bytes() {
     assert_eq!(bench.done(1), Ok(0));
 }
 
+/// Blocks SIGPIPE for this thread, where it then stays pending if it is raised, ignored or not.
+fn block_broken_pipe() {
+    // SAFETY: a set of signals is plain data.
+    let mut set = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is ours.
+    unsafe { libc::sigaddset(&raw mut set, libc::SIGPIPE) };
+    // SAFETY: the set is initialised, and the old mask is not asked for.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+}
+
+fn is_broken_pipe_pending() -> bool {
+    // SAFETY: a set of signals is plain data.
+    let mut set = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is ours.
+    unsafe { libc::sigpending(&raw mut set) };
+    // SAFETY: the set is initialised.
+    unsafe { libc::sigismember(&raw const set, libc::SIGPIPE) == 1 }
+}
+
 #[test]
 fn a_reset_is_an_error_and_a_send_after_it_raises_no_signal() {
+    block_broken_pipe();
     let (socket, far) = tcp();
     let (pool, mut bench) = (pool(1, 64), Bench::new());
     let lease = pool.try_acquire().unwrap();
@@ -157,6 +178,9 @@ fn a_reset_is_an_error_and_a_send_after_it_raises_no_signal() {
     assert_eq!(bench.done(1), Err(Errno::CONNRESET));
     bench.send(2, &socket, &[piece(&lease)]);
     assert_eq!(bench.done(2), Err(Errno::PIPE));
+    bench.send(3, &socket, &[piece(&lease), piece(&lease)]);
+    assert_eq!(bench.done(3), Err(Errno::PIPE));
+    assert!(!is_broken_pipe_pending());
 }
 
 #[test]
@@ -211,20 +235,48 @@ fn errors_are_the_kernels() {
 
 #[test]
 fn a_byte_of_urgent_data_does_not_keep_the_thread_busy() {
-    let (socket, mut far) = tcp();
-    let (pool, mut bench) = (pool(1, 64), Bench::new());
-    let lease = pool.try_acquire().unwrap();
-    bench.receive(1, &socket, &[piece(&lease)]);
-    rustix::net::send(&far, b"!", rustix::net::SendFlags::OOB).unwrap();
-    // One wait finds the urgent byte, and perhaps a second something of it; then they sleep.
-    let returned_early = (0..10)
-        .filter(|_| {
+    for readable in [false, true] {
+        let (socket, mut far) = tcp();
+        let (pool, mut bench) = (pool(1, 64), Bench::new());
+        let lease = pool.try_acquire().unwrap();
+        if readable {
+            bench.backend.start(key(1), Attempt::Readable { socket: &socket });
+        } else {
+            bench.receive(1, &socket, &[piece(&lease)]);
+        }
+        rustix::net::send(&far, b"!", rustix::net::SendFlags::OOB).unwrap();
+        // One wait finds the urgent byte, and perhaps a second something of it; then they sleep.
+        let returned_early = (0..10).filter(|_| {
             let start = std::time::Instant::now();
-            assert!(bench.wait(super::fixture::SHORT).is_empty());
-            start.elapsed() < super::fixture::SHORT
-        })
-        .count();
-    assert!(returned_early < 5, "{returned_early} of 10 waits did not sleep");
-    far.write_all(b"data").unwrap();
-    assert_eq!(bench.done(1), Ok(4));
+            assert!(bench.wait(SHORT).is_empty());
+            start.elapsed() < SHORT
+        });
+        let returned_early = returned_early.count();
+        assert!(returned_early < 5, "{returned_early} of 10 waits did not sleep");
+        far.write_all(b"data").unwrap();
+        assert_eq!(bench.done(1), Ok(if readable { 0 } else { 4 }));
+    }
+}
+
+#[test]
+fn two_descriptors_of_one_socket_wait_each_for_itself() {
+    let (near, mut far) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (one, two) = (Socket::from(near.try_clone().unwrap()), Socket::from(near));
+    let (pool, mut bench) = (pool(2, 4), Bench::new());
+    let leases = [pool.try_acquire().unwrap(), pool.try_acquire().unwrap()];
+    bench.receive(1, &one, &[piece(&leases[0])]);
+    bench.receive(2, &two, &[piece(&leases[1])]);
+    bench.nothing();
+    far.write_all(b"four").unwrap();
+    let first = bench.next().key.index;
+    bench.nothing();
+    // The descriptor of the one that has ended is closed: the other's poller entry stays.
+    if first == 1 {
+        drop(one);
+    } else {
+        drop(two);
+    }
+    bench.nothing();
+    far.write_all(b"more").unwrap();
+    assert_eq!(bench.done(3 - first), Ok(4));
 }
