@@ -1,6 +1,5 @@
 //! The command `transload`: feeds a device from many sources, and says what a machine can do.
 
-#[allow(dead_code, reason = "for streams, to and from")]
 mod address;
 mod doctor;
 mod failure;

@@ -9,20 +9,18 @@ use transload::device::Selector;
 use transload::memory::Policy;
 use transload::pump::OnFull;
 
-use super::address::Address;
 use super::framing::Framing;
 use super::io::Io;
+use crate::address::Address;
 use crate::{units, usage};
 
 /// The options of `transload pump`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = usage::LOG_HELP)]
 pub(crate) struct PumpArgs {
-    /// Where messages come from: generated, the standard input, a file, or all who connect.
-    ///
-    /// `tcp:HOST:PORT` (port 0: any that is free) and `unix:PATH` listen; the address is printed to the standard error.
-    /// A socket file is for its owner alone (mode 0600), and one that nobody listens on is replaced.
-    #[arg(long, env = "TRANSLOAD_FROM", default_value = "gen", value_parser = source(), value_name = "gen|-|FILE|tcp:HOST:PORT|unix:PATH")]
+    /// Where messages come from: `gen` (generated), `-` (standard input), a file, or all who connect to tcp:HOST:PORT
+    /// (port 0: any that is free) or unix:PATH (a socket for its owner alone). The address is printed to the standard error.
+    #[arg(long, env = "TRANSLOAD_FROM", default_value = "gen", value_parser = source(), value_name = "SOURCE")]
     pub(super) from: From,
     /// Where they go: auto, host, opencl[:N], vulkan[:N], cuda[:N] or metal[:N]. `auto` is the first GPU, else the host.
     #[arg(long, env = "TRANSLOAD_TO", default_value = "auto", value_name = "DEVICE")]
@@ -45,7 +43,7 @@ pub(crate) struct PumpArgs {
     /// Stop when so many connections have ended, and accept no more than those.
     #[arg(long, env = "TRANSLOAD_CONNECTIONS", value_parser = clap::value_parser!(u64).range(1..), value_name = "N")]
     pub(super) connections: Option<u64>,
-    /// How sockets and --direct files are read. `auto` is io_uring where the kernel lets us use it.
+    /// How sockets and direct files are read; `auto` is io_uring where the kernel lets us use it.
     #[arg(long, env = "TRANSLOAD_IO", value_enum, default_value_t)]
     pub(super) io: Io,
     /// Read a file past the page cache (O_DIRECT), into registered buffers.
@@ -119,11 +117,11 @@ pub(super) enum Target {
 
 /// The names of files need not be text.
 fn source() -> impl TypedValueParser<Value = From> {
-    OsStringValueParser::new().try_map(|word| match (word.to_str(), Address::parse(&word)) {
-        (Some("gen"), _) => Ok(From::Gen),
-        (Some("-"), _) => Ok(From::Standard),
-        (_, Some(address)) => address.map(From::Listen),
-        (_, None) => Ok(From::File(word.into())),
+    OsStringValueParser::new().try_map(|word| match word.to_str() {
+        Some("gen") => Ok(From::Gen),
+        Some("-") => Ok(From::Standard),
+        Some(address) if Address::is_meant_by(address) => address.parse().map(From::Listen),
+        _ => Ok(From::File(word.into())),
     })
 }
 

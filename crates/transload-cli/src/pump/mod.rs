@@ -1,6 +1,5 @@
 //! `transload pump`: from a source, through a ring, onto a device, and a report.
 
-mod address;
 mod args;
 mod assembler;
 mod check;

@@ -29,10 +29,7 @@ impl SocketFile {
         let refused = |error: io::Error| {
             Failure::new("source", format!("cannot listen on unix:{}: {error}", path.display()))
         };
-        let address = SocketAddrUnix::new(path).map_err(|error| {
-            let failure = refused(error.into());
-            if error == Errno::NAMETOOLONG { failure.fix("use a path of at most 107 bytes") } else { failure }
-        })?;
+        let address = SocketAddrUnix::new(path).map_err(|error| refused(error.into()))?;
         let socket = new_socket().map_err(|error| refused(error.into()))?;
         // On Linux the file gets the socket's own mode, less the mask: there is no moment in which others may connect.
         let own_mode = fchmod(&socket, Mode::from_raw_mode(MODE));

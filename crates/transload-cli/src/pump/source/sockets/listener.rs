@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 use rustix::net::listen;
 
 use super::SocketFile;
+use crate::address::Address;
 use crate::failure::Failure;
-use crate::pump::address::Address;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
