@@ -1,9 +1,11 @@
 //! `transload pump`: from a source, through a ring, onto a device, and a report.
 
 mod args;
+mod assembler;
 mod check;
 mod digest;
 pub(crate) mod framing;
+mod io;
 pub(crate) mod pattern;
 mod progress;
 mod report;
@@ -12,6 +14,8 @@ mod setup;
 pub(crate) mod signals;
 mod sink;
 mod source;
+mod stop;
+mod tally;
 
 pub(crate) use args::PumpArgs;
 pub(crate) use run::main;

@@ -24,6 +24,7 @@ const DOCUMENT: Kind = Object(&[
     ("rejected", Count),
     ("skipped", Count),
     ("bytes", Count),
+    ("staged_bytes", Count),
     ("seconds", Rate),
     ("messages_per_second", Rate),
     ("bytes_per_second", Rate),
@@ -42,6 +43,10 @@ const DOCUMENT: Kind = Object(&[
             ("numa_node", OrNull(&Count)),
         ])),
     ),
+    ("listening", OrNull(&Text)),
+    ("connections", Count),
+    ("bad_peers", Count),
+    ("io", OrNull(&Object(&[("backend", Text), ("why", Text)]))),
     ("verified", OrNull(&Count)),
     ("corrupt", OrNull(&Count)),
     ("stopped_by", Text),
@@ -60,7 +65,7 @@ const LINE: Kind = Object(&[
     ("stalled_seconds", OrNull(&Rate)),
 ]);
 
-const STOPS: [&str; 5] = ["messages", "duration", "end", "signal", "error"];
+const STOPS: [&str; 6] = ["messages", "duration", "end", "connections", "signal", "error"];
 
 /// Reads one document on one line, and checks it.
 pub(crate) fn parse(text: &str) -> Value {
