@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use clap::builder::{BoolishValueParser, OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use transload::proactor::{Backend, ZeroCopy};
+use transload::proactor::ZeroCopy;
 
 use crate::address::Address;
 use crate::failure::Failure;
 use crate::pump::framing::Framing;
+use crate::pump::io::Io;
 use crate::{units, usage};
 
 /// How long generated messages go on if nothing else is said.
@@ -101,32 +102,12 @@ pub(super) enum WhenZeroCopy {
     Off,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Io {
-    /// The best that works.
-    #[default]
-    Auto,
-    Uring,
-    Readiness,
-}
-
 impl std::convert::From<WhenZeroCopy> for ZeroCopy {
     fn from(when: WhenZeroCopy) -> Self {
         match when {
             WhenZeroCopy::Auto => Self::Auto,
             WhenZeroCopy::On => Self::On,
             WhenZeroCopy::Off => Self::Off,
-        }
-    }
-}
-
-impl Io {
-    /// The back end that was asked for.
-    pub(super) fn asked_for(self) -> Option<Backend> {
-        match self {
-            Self::Auto => None,
-            Self::Uring => Some(Backend::Uring),
-            Self::Readiness => Some(Backend::Readiness),
         }
     }
 }
