@@ -124,14 +124,13 @@ impl Document {
         line("sent", format!("{} bytes{messages}", self.bytes));
         line("rate", format!("{:.1} MB/s for {:.2} s", self.bytes_per_second / 1e6, self.seconds));
         line("sends", format!("{}, continued {} times", self.sends, self.short_sends));
+        let Self { zero_copied, copied, zero_copy_refused: refused, .. } = self;
         line(
             "zero-copy",
-            match (self.zero_copied + self.copied + self.zero_copy_refused, self.zero_copy_refused) {
-                (0, _) => "not tried".to_owned(),
-                (tried, refused) => format!(
-                    "tried {tried} times: {} went without a copy, {} the kernel copied, {refused} it refused",
-                    self.zero_copied, self.copied
-                ),
+            if zero_copied + copied + refused == 0 {
+                "not tried".to_owned()
+            } else {
+                format!("{zero_copied} went without a copy, {copied} the kernel copied, {refused} it refused")
             },
         );
         if let Some(remark) = &self.remark {
