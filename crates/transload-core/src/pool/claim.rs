@@ -1,0 +1,86 @@
+//! Claiming one buffer.
+
+use core::fmt;
+
+use super::pool::Pool;
+use super::seat::Seat;
+use super::slot::{Grant, Slot};
+use super::summary::HintWord;
+use crate::sync::{Ordering, is_weak};
+use crate::wait::Barrier;
+
+/// Why there is no buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoGrant {
+    /// All buffers were out at one moment during the call.
+    Exhausted,
+    /// The pool is closed.
+    Closed,
+}
+
+impl fmt::Display for NoGrant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exhausted => "all buffers are leased",
+            Self::Closed => "the pool is closed",
+        })
+    }
+}
+
+impl core::error::Error for NoGrant {}
+
+impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
+    /// Claims a buffer, in no particular order.
+    ///
+    /// Lock-free: a claim looks on only because another one got what it saw free.
+    ///
+    /// # Errors
+    ///
+    /// [`NoGrant::Exhausted`] only if all buffers were leased at one moment during the call, [`NoGrant::Closed`] once
+    /// the pool is closed.
+    #[inline]
+    pub fn claim(&self, seat: &mut Seat) -> Result<Grant, NoGrant> {
+        if self.is_closed() {
+            return Err(NoGrant::Closed);
+        }
+        match self.claim_hinted(seat) {
+            Some(grant) => Ok(grant),
+            None => self.find(seat),
+        }
+    }
+
+    /// Claims one of the buffers that the seat has hints of.
+    #[inline]
+    pub(super) fn claim_hinted(&self, seat: &mut Seat) -> Option<Grant> {
+        // The shared seat never has hints.
+        while let Some(index) = self.seats.record(seat).pop() {
+            if let Some(grant) = self.claim_this(seat, index) {
+                return Some(grant);
+            }
+        }
+        None
+    }
+
+    /// Claims this very buffer, if it is free.
+    #[inline]
+    pub(super) fn claim_this(&self, seat: &Seat, index: u32) -> Option<Grant> {
+        if is_weak!(TallyFirst) {
+            // The twin: a claim that is counted before it is made.
+            self.seats.record(seat).count_acquired(seat);
+            let generation = self.slot(index).claim()?;
+            return Some(Grant::new(index, generation));
+        }
+        let generation = self.slot(index).claim()?;
+        Some(self.grant(seat, index, generation))
+    }
+
+    /// Notes and counts a claim that was made.
+    #[inline]
+    pub(super) fn grant(&self, seat: &Seat, index: u32, generation: u64) -> Grant {
+        // Whether claims of a whole run fall into one tick or the next is no matter.
+        let tick = self.shared.tick.load(Ordering::Relaxed);
+        self.slot(index).note(generation, seat.index(), tick);
+        self.seats.record(seat).count_acquired(seat);
+        Grant::new(index, generation)
+    }
+}

@@ -1,0 +1,77 @@
+//! Giving buffers back, at once or later, or never.
+
+use super::attention::Notice;
+use super::pool::Pool;
+use super::seat::Seat;
+use super::slot::{Grant, Slot};
+use super::summary::HintWord;
+use crate::sync::is_weak;
+use crate::wait::Barrier;
+
+impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
+    /// Gives a buffer back, on any thread, and says whom the caller must tell.
+    ///
+    /// Behind the count of the last buffer of an abandoned pool its bytes may go at any time; the control words must
+    /// stay until this returns.
+    #[inline]
+    pub fn release(&self, seat: &mut Seat, grant: Grant) -> Notice {
+        let index = grant.index();
+        let record = self.seats.record(seat);
+        let twin_counts_last = is_weak!(DrainLast);
+        if !twin_counts_last {
+            record.count_released(seat);
+        }
+        self.slot(index).free(grant);
+        if twin_counts_last {
+            record.count_released(seat);
+        }
+        if seat.is_shared() || !record.push(index) {
+            self.hint_all(seat, index);
+        }
+        self.shared.attention.notice(&self.barrier)
+    }
+
+    /// Keeps a hint for all threads, and half of those of a seat that has too many.
+    #[cold]
+    fn hint_all(&self, seat: &Seat, index: u32) {
+        if seat.is_shared() {
+            self.summary.put(index as usize / 64, 1 << (index % 64));
+        } else {
+            self.shed(seat, false);
+            self.seats.record(seat).push(index);
+        }
+    }
+
+    /// Moves hints of a seat to the summary, as many with one step as follow each other in one word.
+    pub(super) fn shed(&self, seat: &Seat, all: bool) {
+        let (mut word, mut mask) = (0, 0);
+        self.seats.record(seat).shed(all, |index| {
+            let at = index as usize / 64;
+            if at != word && mask != 0 {
+                self.summary.put(word, mask);
+                mask = 0;
+            }
+            word = at;
+            mask |= 1 << (index % 64);
+        });
+        if mask != 0 {
+            self.summary.put(word, mask);
+        }
+    }
+
+    /// Keeps a buffer from all owners for ever: somebody may still write there of whom nobody will know when it is done.
+    pub fn quarantine(&self, grant: Grant) {
+        self.shared.quarantined.add(1);
+        self.slot(grant.index()).quarantine(grant);
+    }
+
+    /// Leaves a buffer out without an owner, until [`take_up`](Pool::take_up) with the same numbers.
+    pub fn lay_down(&self, grant: Grant) {
+        self.slot(grant.index()).lay_down(grant);
+    }
+
+    /// Takes up what was laid down. Of several calls with the same numbers one succeeds, and none with older ones.
+    pub fn take_up(&self, index: u32, generation: u64) -> Option<Grant> {
+        self.slots.as_ref().get(index as usize)?.take_up(index, generation)
+    }
+}
