@@ -11,6 +11,7 @@
 //! * [`Ring::publish`] hands them to the consumer, written, skipped or held back for ever;
 //! * [`Ring::take`] gives the consumer a run of written positions;
 //! * [`Ring::release`] gives them back to the producers, in any order, from any thread;
+//!
 //! And beside the ring:
 //!
 //! * [`Pool::claim`] gives a thread one of many equal buffers, [`Pool::release`] gives it back.

@@ -16,7 +16,7 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
     #[cold]
     #[inline(never)]
     pub(super) fn find(&self, seat: &mut Seat) -> Result<Grant, NoGrant> {
-        if let Some(grant) = self.from_summary(seat) {
+        if let Some(grant) = self.find_in_summary(seat) {
             return Ok(grant);
         }
         if self.is_exhausted() {
@@ -24,7 +24,7 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
             return Err(NoGrant::Exhausted);
         }
         if self.capacity() > FEW
-            && let Some(grant) = self.from_others(seat)
+            && let Some(grant) = self.find_with_others(seat)
         {
             return Ok(grant);
         }
@@ -39,7 +39,7 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
     }
 
     /// Takes a word of the summary, and one buffer of it.
-    fn from_summary(&self, seat: &mut Seat) -> Option<Grant> {
+    fn find_in_summary(&self, seat: &mut Seat) -> Option<Grant> {
         #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
         let start = seat.index() as u32 * 11;
         loop {
@@ -64,7 +64,7 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
             }
             // The list is empty and has room for a whole word; the lowest index comes out first.
             while mask != 0 {
-                let bit = 63 - mask.leading_zeros();
+                let bit = mask.ilog2();
                 if !self.seats.record(seat).push(index(bit)) {
                     self.summary.put(word, mask);
                     break;
@@ -78,7 +78,7 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
     }
 
     /// Claims a buffer that another seat has a hint of. The hint stays there and is old from then on.
-    fn from_others(&self, seat: &Seat) -> Option<Grant> {
+    fn find_with_others(&self, seat: &Seat) -> Option<Grant> {
         for record in self.seats.used() {
             for index in record.peek(seat.index()) {
                 if let Some(grant) = self.claim_this(seat, index) {

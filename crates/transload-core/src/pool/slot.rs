@@ -162,7 +162,6 @@ impl Slot {
         if note & u64::from(u32::MAX) != (word / STEP) & u64::from(u32::MAX) {
             return None;
         }
-        #[expect(clippy::cast_possible_truncation, reason = "eight bits")]
         let seat = (note >> NOTE_SEAT & 0xFF) as usize;
         Some((now.wrapping_sub(note >> NOTE_TICK) & TICKS, seat))
     }

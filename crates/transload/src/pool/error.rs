@@ -6,7 +6,7 @@ use crate::memory::SlabError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// Every buffer is leased, or quarantined.
+    /// At one moment during the call every buffer was leased, or quarantined.
     #[error("all {capacity} buffers are leased; wait, give leases back earlier, or make the slab larger (statistics() names the oldest)")]
     Exhausted {
         /// How many buffers there are.
@@ -15,6 +15,27 @@ pub enum AcquireError {
     /// The pool was closed.
     #[error("the pool is closed")]
     Closed,
+    /// No buffer came free in the time that the caller had.
+    #[error("no buffer came free in {waited_millis} ms: {leased} of {capacity} are leased, buffer {oldest} for at least {held_millis} ms; give leases back earlier, wait longer, or make the slab larger (statistics() names the thread)")]
+    TimedOut {
+        /// How long the caller waited, in milliseconds.
+        waited_millis: u32,
+        /// How many buffers were out in the end, quarantined ones too.
+        leased: u32,
+        /// How many there are.
+        capacity: u32,
+        /// The buffer that has been out longest, as far as is known.
+        oldest: u32,
+        /// For how long, at least, in milliseconds.
+        held_millis: u32,
+    },
+}
+
+impl AcquireError {
+    /// Whether there was no free buffer, at once or in time: a later call may find one.
+    pub fn is_exhausted(self) -> bool {
+        matches!(self, Self::Exhausted { .. } | Self::TimedOut { .. })
+    }
 }
 
 /// No pool.

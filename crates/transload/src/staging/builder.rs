@@ -2,7 +2,7 @@
 
 use transload_core::{MAX_SLOTS, Ring, Word};
 
-use super::barrier::ProcessBarrier;
+use crate::barrier::ProcessBarrier;
 use super::buffer::PinnedStagingBuffer;
 use super::error::StagingError;
 use super::ring::StagingRing;

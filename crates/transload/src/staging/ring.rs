@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use event_listener::Event;
 use transload_core::{Claim, Counter, Mark, Padded, Ring, Word};
 
-use super::barrier::ProcessBarrier;
+use crate::barrier::ProcessBarrier;
 use super::latency::Stamps;
 use super::statistics::{Stall, Statistics};
 use crate::memory::{Slab, Tenancy};

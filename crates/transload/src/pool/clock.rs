@@ -1,0 +1,76 @@
+//! How long leases have been out, without a clock on the way.
+//!
+//! A claim notes a number, the tick. Ticks are made by whoever asks for ages, and only these read the clock: so a lease
+//! is as old as the first tick behind its own, at least.
+
+use std::time::{Duration, Instant};
+
+/// Ticks are at least so far apart.
+const INTERVAL: Duration = Duration::from_millis(10);
+/// So many ticks are remembered; old ones are thinned out.
+const MARKS: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct Clock {
+    tick: u64,
+    /// When ticks began, in their order. The last is the current one.
+    marks: Vec<(u64, Instant)>,
+}
+
+impl Clock {
+    pub(super) fn new() -> Self {
+        Self { tick: 0, marks: vec![(0, Instant::now())] }
+    }
+
+    /// The number of a new tick, if it is time for one.
+    pub(super) fn advance(&mut self) -> Option<u64> {
+        self.advance_to(Instant::now())
+    }
+
+    fn advance_to(&mut self, now: Instant) -> Option<u64> {
+        let is_early = self.marks.last().is_some_and(|last| now.saturating_duration_since(last.1) < INTERVAL);
+        if is_early {
+            return None;
+        }
+        if self.marks.len() == MARKS {
+            // Every second one of the older half: what is long ago needs no fine scale.
+            let mut at = 0;
+            self.marks.retain(|_| {
+                at += 1;
+                at > MARKS / 2 || at % 2 == 0
+            });
+        }
+        self.tick += 1;
+        self.marks.push((self.tick, now));
+        Some(self.tick)
+    }
+
+    /// How long ago a claim was, at least, that noted the tick of so many ticks ago.
+    pub(super) fn age(&self, ticks: u64) -> Duration {
+        let noted = self.tick.saturating_sub(ticks);
+        let next = self.marks.iter().find(|mark| mark.0 > noted);
+        next.map_or(Duration::ZERO, |mark| mark.1.elapsed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_is_never_too_high_and_close_to_the_truth() {
+        let start = Instant::now().checked_sub(Duration::from_secs(4000)).unwrap();
+        let mut clock = Clock { tick: 0, marks: vec![(0, start)] };
+        assert_eq!(clock.advance_to(start + Duration::from_millis(9)), None);
+        for second in 1..=1000 {
+            assert_eq!(clock.advance_to(start + Duration::from_secs(second)), Some(second));
+            assert!(clock.marks.len() <= MARKS);
+        }
+        for noted in [0, 1, 500, 900, 990, 998] {
+            // Claimed some time in the second that this tick lasted, 1000 seconds being over 3000 seconds ago.
+            let (age, least) = (clock.age(1000 - noted).as_secs(), 4000 - noted - 1);
+            assert!(age <= least && age + (1000 - noted) / 2 + 2 > least, "{noted}: {age} of {least}");
+        }
+        assert_eq!(clock.age(0), Duration::ZERO, "this very tick");
+    }
+}
