@@ -118,7 +118,8 @@ fn sample<S: Subject>(settings: &Settings, buffers: usize, filling: Filling) -> 
             }
             _ => {
                 for _ in 0..CHUNK {
-                    let lease = black_box(worker.acquire().expect("one is free"));
+                    let lease = worker.acquire().expect("one is free");
+                    black_box(&lease);
                     worker.release(lease);
                 }
                 CHUNK

@@ -36,12 +36,12 @@ impl Subject for Handle {
 impl Worker for PoolHandle {
     type Lease = Lease;
 
-    #[inline]
+    #[inline(always)]
     fn acquire(&mut self) -> Option<Lease> {
         self.try_acquire().ok()
     }
 
-    #[inline]
+    #[inline(always)]
     fn release(&mut self, lease: Lease) {
         PoolHandle::release(self, lease);
     }
@@ -71,12 +71,12 @@ impl Subject for AnyThread {
 impl Worker for AnyThread {
     type Lease = Lease;
 
-    #[inline]
+    #[inline(always)]
     fn acquire(&mut self) -> Option<Lease> {
         self.0.try_acquire().ok()
     }
 
-    #[inline]
+    #[inline(always)]
     fn release(&mut self, lease: Lease) {
         drop(lease);
     }

@@ -57,7 +57,8 @@ pub(super) fn run<S: Subject>(settings: &Settings, threads: usize) -> f64 {
 #[inline]
 fn pairs<W: Worker>(worker: &mut W, count: u64) {
     for _ in 0..count {
-        let lease = black_box(worker.acquire().expect("a buffer for each thread"));
+        let lease = worker.acquire().expect("a buffer for each thread");
+        black_box(&lease);
         worker.release(lease);
     }
 }

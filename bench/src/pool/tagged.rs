@@ -82,12 +82,12 @@ impl Subject for Tagged {
 impl Worker for Tagged {
     type Lease = u32;
 
-    #[inline]
+    #[inline(always)]
     fn acquire(&mut self) -> Option<u32> {
         self.0.pop()
     }
 
-    #[inline]
+    #[inline(always)]
     fn release(&mut self, lease: u32) {
         self.0.push(lease);
     }

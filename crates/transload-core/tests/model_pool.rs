@@ -21,8 +21,8 @@ fn owners(buffers: usize) {
             .map(|_| {
                 let model = model.clone();
                 thread::spawn(move || {
-                    let mut seat = model.pool.take_seat();
-                    let _ = model.turn(&mut seat);
+                    let seat = model.pool.take_seat();
+                    let _ = model.turn(&seat);
                 })
             })
             .collect();
@@ -48,21 +48,21 @@ fn a_relaxed_lend_is_caught() {
 fn always_one_free() {
     explore(4, || {
         let model = Modelled::new(2, Fences(false));
-        let mut seat = model.pool.take_seat();
+        let seat = model.pool.take_seat();
         // Takes the hints of both buffers, so that others find nothing in the summary.
-        let zero = model.pool.claim(&mut seat).unwrap();
-        let one = model.pool.claim(&mut seat).unwrap();
-        let _ = model.pool.release(&mut seat, zero);
+        let zero = model.pool.claim(&seat).unwrap();
+        let one = model.pool.claim(&seat).unwrap();
+        let _ = model.pool.release(&seat, zero);
         let mover = {
             let model = model.clone();
             thread::spawn(move || {
-                let mut own = model.pool.take_seat();
-                let _ = model.give(&mut own, one);
+                let own = model.pool.take_seat();
+                let _ = model.give(&own, one);
                 // By the seat that has the hint of the other buffer.
-                model.pool.claim(&mut seat).map(|grant| (grant, seat))
+                model.pool.claim(&seat).map(|grant| (grant, seat))
             })
         };
-        let found = model.pool.claim(&mut Seat::shared());
+        let found = model.pool.claim(&Seat::shared());
         assert!(found.is_ok(), "exhausted while a buffer was free at each instant");
         let _ = mover.join().unwrap();
     });
@@ -93,20 +93,20 @@ fn a_single_look_is_caught() {
 fn exhausted_stays() {
     explore(3, || {
         let model = Modelled::new(2, Fences(false));
-        let (mut first, mut second) = (model.pool.take_seat(), model.pool.take_seat());
-        let _zero = model.pool.claim(&mut first).unwrap();
+        let (first, second) = (model.pool.take_seat(), model.pool.take_seat());
+        let _zero = model.pool.claim(&first).unwrap();
         // Both seats have a hint of buffer 1 now.
-        let _ = model.turn(&mut second);
+        let _ = model.turn(&second);
         // The observer is the spawned thread: loom begins with the other one, and moves loads behind its stores.
         let observer = {
             let model = model.clone();
             thread::spawn(move || {
-                if model.pool.claim(&mut Seat::shared()).is_err() {
-                    assert!(model.pool.claim(&mut second).is_err(), "a buffer was there all the time");
+                if model.pool.claim(&Seat::shared()).is_err() {
+                    assert!(model.pool.claim(&second).is_err(), "a buffer was there all the time");
                 }
             })
         };
-        let _ = model.pool.claim(&mut first);
+        let _ = model.pool.claim(&first);
         observer.join().unwrap();
     });
 }
@@ -125,22 +125,22 @@ fn a_claim_that_is_counted_first_is_caught() {
 fn free_is_found() {
     explore(3, || {
         let model = Modelled::new(2, Fences(false));
-        let (mut first, mut second) = (model.pool.take_seat(), model.pool.take_seat());
-        let zero = model.pool.claim(&mut first).unwrap();
-        let one = model.pool.claim(&mut first).unwrap();
+        let (first, second) = (model.pool.take_seat(), model.pool.take_seat());
+        let zero = model.pool.claim(&first).unwrap();
+        let one = model.pool.claim(&first).unwrap();
         // So that the second seat has a hint of it.
-        let _ = model.pool.release(&mut second, zero);
-        let zero = model.pool.claim(&mut first).unwrap();
+        let _ = model.pool.release(&second, zero);
+        let zero = model.pool.claim(&first).unwrap();
         let observer = {
             let model = model.clone();
             thread::spawn(move || {
-                if model.turn(&mut second).is_ok() {
-                    let found = model.pool.claim(&mut Seat::shared());
+                if model.turn(&second).is_ok() {
+                    let found = model.pool.claim(&Seat::shared());
                     assert!(found.is_ok(), "exhausted while nobody had it");
                 }
             })
         };
-        let _ = model.give(&mut first, zero);
+        let _ = model.give(&first, zero);
         observer.join().unwrap();
         drop(one);
     });
@@ -165,8 +165,8 @@ fn one_seat_two_owners() {
             .map(|_| {
                 let model = model.clone();
                 thread::spawn(move || {
-                    let mut seat = model.pool.take_seat();
-                    let grant = model.pool.claim(&mut seat);
+                    let seat = model.pool.take_seat();
+                    let grant = model.pool.claim(&seat);
                     model.pool.leave(seat);
                     grant.is_ok()
                 })
@@ -193,14 +193,13 @@ fn a_relaxed_seat_is_caught() {
 fn numbers() {
     explore(3, || {
         let model = Modelled::new(1, Fences(false));
-        let mut seat = model.pool.take_seat();
-        let grant = model.pool.claim(&mut seat).unwrap();
-        assert_eq!(grant.generation(), NEXT_TO_WRAP + 1);
+        let seat = model.pool.take_seat();
+        let grant = model.pool.claim(&seat).unwrap();
         let owner = {
             let model = model.clone();
             thread::spawn(move || {
                 model.stamp(&grant);
-                model.pool.lay_down(grant);
+                assert_eq!(model.pool.lay_down(grant), NEXT_TO_WRAP + 1);
             })
         };
         let take_up = |model: &Modelled| {
@@ -267,12 +266,12 @@ fn last_release(fences: bool) {
     explore(3, move || {
         let model = Modelled::new(2, Fences(fences));
         let end = Arc::new(End { kept: Mutex::new(false), ended: Mutex::new(0) });
-        let mut first = model.pool.take_seat();
-        let grants = [(); 2].map(|()| model.pool.claim(&mut first).unwrap());
+        let first = model.pool.take_seat();
+        let grants = [(); 2].map(|()| model.pool.claim(&first).unwrap());
         let threads = grants.map(|grant| {
             let (model, end) = (model.clone(), end.clone());
             thread::spawn(move || {
-                if model.give(&mut Seat::shared(), grant).is_abandoned() {
+                if model.give(&Seat::shared(), grant).is_abandoned() {
                     end.reap(&model);
                 }
             })
@@ -304,20 +303,20 @@ fn a_relaxed_drain_is_caught() {
 fn one_stays_out() {
     explore(3, || {
         let model = Modelled::new(2, Fences(false));
-        let mut first = model.pool.take_seat();
-        let grant = model.pool.claim(&mut first).unwrap();
+        let first = model.pool.take_seat();
+        let grant = model.pool.claim(&first).unwrap();
         let releaser = {
             let model = model.clone();
             thread::spawn(move || {
-                let mut own = model.pool.take_seat();
-                let notice = model.give(&mut own, grant);
+                let own = model.pool.take_seat();
+                let notice = model.give(&own, grant);
                 assert!(
                     !(notice.is_abandoned() && model.pool.is_drained()),
                     "ended while a buffer was out"
                 );
             })
         };
-        let kept = model.pool.claim(&mut first).unwrap();
+        let kept = model.pool.claim(&first).unwrap();
         model.pool.abandon();
         releaser.join().unwrap();
         drop(kept);

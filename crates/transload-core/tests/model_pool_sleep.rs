@@ -63,7 +63,7 @@ fn wait_and_use(model: &Modelled, bed: &Bed, who: usize) {
     let grant = loop {
         bed.listen(who);
         model.pool.announce_waiter();
-        let found = model.pool.claim(&mut seat);
+        let found = model.pool.claim(&seat);
         if found.is_err() {
             bed.sleep(who);
         } else {
@@ -74,7 +74,7 @@ fn wait_and_use(model: &Modelled, bed: &Bed, who: usize) {
             break grant;
         }
     };
-    if model.give(&mut seat, grant).wakes() {
+    if model.give(&seat, grant).wakes() {
         bed.wake_one();
     }
 }
@@ -84,11 +84,11 @@ fn sleeper(fences: bool) {
     explore(3, move || {
         let model = Modelled::new(1, Fences(fences));
         let bed = Arc::new(Bed::default());
-        let grant = model.pool.claim(&mut Seat::shared()).unwrap();
+        let grant = model.pool.claim(&Seat::shared()).unwrap();
         let other = {
             let (model, bed) = (model.clone(), bed.clone());
             thread::spawn(move || {
-                if model.give(&mut Seat::shared(), grant).wakes() {
+                if model.give(&Seat::shared(), grant).wakes() {
                     bed.wake_one();
                 }
             })
@@ -113,11 +113,11 @@ fn one_gives_up(pass_on: bool) {
     explore(2, move || {
         let model = Modelled::new(1, Fences(true));
         let bed = Arc::new(Bed::default());
-        let grant = model.pool.claim(&mut Seat::shared()).unwrap();
+        let grant = model.pool.claim(&Seat::shared()).unwrap();
         let giver = {
             let (model, bed) = (model.clone(), bed.clone());
             thread::spawn(move || {
-                if model.give(&mut Seat::shared(), grant).wakes() {
+                if model.give(&Seat::shared(), grant).wakes() {
                     bed.wake_one();
                 }
             })

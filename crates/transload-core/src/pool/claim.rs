@@ -39,20 +39,36 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
     /// [`NoGrant::Exhausted`] only if all buffers were leased at one moment during the call, [`NoGrant::Closed`] once
     /// the pool is closed.
     #[inline]
-    pub fn claim(&self, seat: &mut Seat) -> Result<Grant, NoGrant> {
+    pub fn claim(&self, seat: &Seat) -> Result<Grant, NoGrant> {
         if self.is_closed() {
             return Err(NoGrant::Closed);
         }
-        match self.claim_hinted(seat) {
+        // The buffer that this seat gave back last, by its very word: for most claims this is all.
+        if let Some((index, word)) = self.seats.record(seat).top()
+            && !is_weak!(TallyFirst)
+            && let Some(generation) = self.slot(index).claim_freed_as(word)
+        {
+            return Ok(self.grant(seat, index, generation));
+        }
+        self.claim_on(seat)
+    }
+
+    #[inline(never)]
+    fn claim_on(&self, seat: &Seat) -> Result<Grant, NoGrant> {
+        let record = self.seats.record(seat);
+        // Somebody had it in between, and may have given it back.
+        let grant = record.top().and_then(|(index, _)| {
+            record.drop_top();
+            self.claim_this(seat, index)
+        });
+        match grant.or_else(|| self.claim_hinted(seat)) {
             Some(grant) => Ok(grant),
             None => self.find(seat),
         }
     }
 
-    /// Claims one of the buffers that the seat has hints of.
-    #[inline]
-    pub(super) fn claim_hinted(&self, seat: &mut Seat) -> Option<Grant> {
-        // The shared seat never has hints.
+    /// Claims one of the buffers that the seat has hints of; the shared one has none.
+    pub(super) fn claim_hinted(&self, seat: &Seat) -> Option<Grant> {
         while let Some(index) = self.seats.record(seat).pop() {
             if let Some(grant) = self.claim_this(seat, index) {
                 return Some(grant);
@@ -67,8 +83,7 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
         if is_weak!(TallyFirst) {
             // The twin: a claim that is counted before it is made.
             self.seats.record(seat).count_acquired(seat);
-            let generation = self.slot(index).claim()?;
-            return Some(Grant::new(index, generation));
+            return self.slot(index).claim().map(|_| Grant::new(index));
         }
         let generation = self.slot(index).claim()?;
         Some(self.grant(seat, index, generation))
@@ -81,6 +96,6 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
         let tick = self.shared.tick.load(Ordering::Relaxed);
         self.slot(index).note(generation, seat.index(), tick);
         self.seats.record(seat).count_acquired(seat);
-        Grant::new(index, generation)
+        Grant::new(index)
     }
 }

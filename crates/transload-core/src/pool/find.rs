@@ -15,7 +15,7 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
     /// Finds a free buffer, wherever it is, or proves that there was none.
     #[cold]
     #[inline(never)]
-    pub(super) fn find(&self, seat: &mut Seat) -> Result<Grant, NoGrant> {
+    pub(super) fn find(&self, seat: &Seat) -> Result<Grant, NoGrant> {
         if let Some(grant) = self.find_in_summary(seat) {
             return Ok(grant);
         }
@@ -39,7 +39,7 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
     }
 
     /// Takes a word of the summary, and one buffer of it.
-    fn find_in_summary(&self, seat: &mut Seat) -> Option<Grant> {
+    fn find_in_summary(&self, seat: &Seat) -> Option<Grant> {
         #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
         let start = seat.index() as u32 * 11;
         loop {
@@ -94,7 +94,7 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
     /// Two looks in which no slot is free and the generations have the same sum: generations only grow, so each is what
     /// it was, so each slot was out from its place in the first look to its place in the second, and all of them at the
     /// moment between the looks. Only another's claim can make them differ.
-    fn look(&self, seat: &mut Seat) -> Result<Grant, NoGrant> {
+    fn look(&self, seat: &Seat) -> Result<Grant, NoGrant> {
         let slots = self.slots.as_ref();
         let start = seat.index() * slots.len() / (super::SEATS + 1);
         let mut before = None;
@@ -135,48 +135,48 @@ mod tests {
     fn a_thread_that_stands_between_its_claim_and_its_count_holds_nobody_up() {
         for buffers in [2, 300] {
             let pool = pool(buffers);
-            let mut seat = pool.take_seat();
+            let seat = pool.take_seat();
             let _uncounted = pool.slot(0).claim().unwrap();
-            let grants: Vec<_> = (1..buffers).map(|_| pool.claim(&mut seat).unwrap()).collect();
+            let grants: Vec<_> = (1..buffers).map(|_| pool.claim(&seat).unwrap()).collect();
             assert!(!pool.is_exhausted(), "the sums do not know of the first");
-            assert_eq!(pool.claim(&mut seat).unwrap_err(), NoGrant::Exhausted);
-            assert_eq!(pool.claim(&mut Seat::shared()).unwrap_err(), NoGrant::Exhausted);
+            assert_eq!(pool.claim(&seat).unwrap_err(), NoGrant::Exhausted);
+            assert_eq!(pool.claim(&Seat::shared()).unwrap_err(), NoGrant::Exhausted);
             for grant in grants {
-                assert!(pool.release(&mut seat, grant).is_none());
+                assert!(pool.release(&seat, grant).is_none());
             }
-            assert!(pool.claim(&mut seat).is_ok());
+            assert!(pool.claim(&seat).is_ok());
         }
     }
 
     #[test]
     fn a_buffer_of_which_there_is_no_hint_is_found() {
         let pool = pool(1000);
-        let mut seat = pool.take_seat();
+        let seat = pool.take_seat();
         while pool.summary.take(0).is_some() {}
         for _ in 0..1000 {
-            let _never_back = pool.claim(&mut seat).unwrap();
+            let _never_back = pool.claim(&seat).unwrap();
         }
-        assert_eq!(pool.claim(&mut seat).unwrap_err(), NoGrant::Exhausted);
+        assert_eq!(pool.claim(&seat).unwrap_err(), NoGrant::Exhausted);
         assert_eq!(pool.leased(), 1000);
     }
 
     #[test]
     fn hints_of_a_seat_are_for_all_and_go_to_all() {
         let pool = pool(1000);
-        let (mut first, mut second) = (pool.take_seat(), pool.take_seat());
-        let grants: Vec<_> = (0..1000).map(|_| pool.claim(&mut first).unwrap()).collect();
+        let (first, second) = (pool.take_seat(), pool.take_seat());
+        let grants: Vec<_> = (0..1000).map(|_| pool.claim(&first).unwrap()).collect();
         for grant in grants.into_iter().take(64) {
-            assert!(pool.release(&mut first, grant).is_none());
+            assert!(pool.release(&first, grant).is_none());
         }
         // All 64 hints are in the first seat: the second claims there.
         for _ in 0..32 {
-            let _never_back = pool.claim(&mut second).unwrap();
+            let _never_back = pool.claim(&second).unwrap();
         }
         pool.leave(first);
         for _ in 0..32 {
-            let _never_back = pool.claim(&mut second).unwrap();
+            let _never_back = pool.claim(&second).unwrap();
         }
-        assert_eq!(pool.claim(&mut second).unwrap_err(), NoGrant::Exhausted);
+        assert_eq!(pool.claim(&second).unwrap_err(), NoGrant::Exhausted);
         let seats: Vec<_> = (0..super::super::SEATS).map(|_| pool.take_seat()).collect();
         assert!(seats.last().unwrap().is_shared() && !seats[0].is_shared());
     }

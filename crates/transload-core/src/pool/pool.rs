@@ -21,12 +21,12 @@ use crate::{Counter, Padded};
 ///
 /// let slots = [Slot::new(), Slot::new(), Slot::new()];
 /// let pool = Pool::new(slots, [HintWord::new()], FullBarrier)?;
-/// let mut seat = pool.take_seat();                  // one a thread
+/// let seat = pool.take_seat();                  // one a thread
 ///
-/// let grants = [(); 3].map(|()| pool.claim(&mut seat).unwrap());
-/// assert_eq!(pool.claim(&mut seat).unwrap_err(), NoGrant::Exhausted);
+/// let grants = [(); 3].map(|()| pool.claim(&seat).unwrap());
+/// assert_eq!(pool.claim(&seat).unwrap_err(), NoGrant::Exhausted);
 /// for grant in grants {
-///     assert!(pool.release(&mut seat, grant).is_none()); // nobody to be woken
+///     assert!(pool.release(&seat, grant).is_none()); // nobody to be woken
 /// }
 /// pool.leave(seat);
 /// # Ok::<(), transload_core::PoolGeometryError>(())

@@ -14,32 +14,37 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
     /// Behind the count of the last buffer of an abandoned pool its bytes may go at any time; the control words must
     /// stay until this returns.
     #[inline]
-    pub fn release(&self, seat: &mut Seat, grant: Grant) -> Notice {
+    pub fn release(&self, seat: &Seat, grant: Grant) -> Notice {
         let index = grant.index();
         let record = self.seats.record(seat);
         let twin_counts_last = is_weak!(DrainLast);
         if !twin_counts_last {
             record.count_released(seat);
         }
-        self.slot(index).free(grant);
+        let word = self.slot(index).free();
         if twin_counts_last {
             record.count_released(seat);
         }
-        if seat.is_shared() || !record.push(index) {
-            self.hint_all(seat, index);
+        if seat.is_shared() {
+            self.hint_to_all(index);
+        } else if let Err(before) = record.keep_top(index, word) {
+            self.make_room(seat, before);
         }
         self.shared.attention.notice(&self.barrier)
     }
 
-    /// Keeps a hint for all threads, and half of those of a seat that has too many.
     #[cold]
-    fn hint_all(&self, seat: &Seat, index: u32) {
-        if seat.is_shared() {
-            self.summary.put(index as usize / 64, 1 << (index % 64));
-        } else {
-            self.shed(seat, false);
-            self.seats.record(seat).push(index);
-        }
+    #[inline(never)]
+    fn hint_to_all(&self, index: u32) {
+        self.summary.put(index as usize / 64, 1 << (index % 64));
+    }
+
+    /// Gives half of a seat's hints to all, and keeps this one.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&self, seat: &Seat, index: u32) {
+        self.shed(seat, false);
+        self.seats.record(seat).push(index);
     }
 
     /// Moves hints of a seat to the summary, as many with one step as follow each other in one word.
@@ -62,16 +67,18 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
     /// Keeps a buffer from all owners for ever: somebody may still write there of whom nobody will know when it is done.
     pub fn quarantine(&self, grant: Grant) {
         self.shared.quarantined.add(1);
-        self.slot(grant.index()).quarantine(grant);
+        self.slot(grant.index()).quarantine();
     }
 
-    /// Leaves a buffer out without an owner, until [`take_up`](Pool::take_up) with the same numbers.
-    pub fn lay_down(&self, grant: Grant) {
-        self.slot(grant.index()).lay_down(grant);
+    /// Leaves a buffer out without an owner, until [`take_up`](Pool::take_up) with its index and the generation that
+    /// this gives: no other lease of the buffer has it, until 2^62 of them are over.
+    pub fn lay_down(&self, grant: Grant) -> u64 {
+        self.slot(grant.index()).lay_down()
     }
 
     /// Takes up what was laid down. Of several calls with the same numbers one succeeds, and none with older ones.
     pub fn take_up(&self, index: u32, generation: u64) -> Option<Grant> {
-        self.slots.as_ref().get(index as usize)?.take_up(index, generation)
+        let slot = self.slots.as_ref().get(index as usize)?;
+        slot.take_up(generation).then(|| Grant::new(index))
     }
 }

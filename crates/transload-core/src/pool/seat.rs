@@ -1,5 +1,8 @@
 //! One line of counters and one short list of hints for each thread that uses a pool.
 
+use core::cell::Cell;
+use core::marker::PhantomData;
+
 use crate::sync::{AtomicU32, AtomicU64, Ordering, order};
 use crate::{Counter, Padded};
 
@@ -11,19 +14,27 @@ const SHARED: usize = SEATS;
 /// Hints of a seat: as many as a word of the summary has, so that an empty list takes a whole one.
 const HINTS: usize = if cfg!(feature = "model") { 2 } else { 64 };
 
+/// No index: there are at most 2^31 buffers.
+const NONE: u32 = u32::MAX;
+
 /// One thread's place at a pool.
 ///
-/// Not `Clone`: one thread at a time uses it, so its counters need no read-modify-write. It is of one pool and must be
-/// used there only: with the seat of another pool, counts go wrong and buffers seem leased that are not.
+/// Neither `Clone` nor `Sync`: one thread at a time uses it, so its counters need no read-modify-write. It is of one pool
+/// and must be used there only: with the seat of another pool, counts go wrong and buffers seem leased that are not.
 #[derive(Debug)]
 pub struct Seat {
     index: usize,
+    one_thread: PhantomData<Cell<()>>,
 }
 
 impl Seat {
     /// The seat that any number of threads may use at once, for those who cannot keep one.
     pub fn shared() -> Self {
-        Self { index: SHARED }
+        Self::at(SHARED)
+    }
+
+    fn at(index: usize) -> Self {
+        Self { index, one_thread: PhantomData }
     }
 
     /// Whether it is the shared seat.
@@ -47,7 +58,13 @@ pub(super) struct Record {
     released: AtomicU64,
     /// Claims that found nothing.
     exhausted: Counter,
-    /// How many hints there are.
+    /// The buffer that was given back last, with the count of claims at that time above it: any claim since makes it
+    /// void, without a store of its own.
+    top: AtomicU64,
+    /// The word that freed it. A claim that expects this very word need not load it first: that load would wait for the
+    /// index, and the swap for both.
+    top_word: AtomicU64,
+    /// How many hints there are besides.
     len: AtomicU32,
     /// Buffers that were free a while ago; the newest is the last.
     hints: [AtomicU32; HINTS],
@@ -59,6 +76,8 @@ impl Record {
             acquired: AtomicU64::new(0),
             released: AtomicU64::new(0),
             exhausted: Counter::new(),
+            top: AtomicU64::new(NONE as u64),
+            top_word: AtomicU64::new(0),
             len: AtomicU32::new(0),
             hints: core::array::from_fn(|_| AtomicU32::new(0)),
         }
@@ -94,7 +113,39 @@ impl Record {
         }
     }
 
-    /// The newest hint, taken out.
+    /// The buffer that was given back last and the word that freed it, if no claim was counted since.
+    #[inline]
+    pub(super) fn top(&self) -> Option<(u32, u64)> {
+        let top = self.top.load(Ordering::Relaxed);
+        if top >> 32 != self.acquired.load(Ordering::Relaxed) & u64::from(u32::MAX) {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+        let index = top as u32;
+        // There is none at first, and after a claim that failed.
+        (index != NONE).then(|| (index, self.top_word.load(Ordering::Relaxed)))
+    }
+
+    /// Makes the top void where no count does.
+    pub(super) fn drop_top(&self) {
+        let acquired = self.acquired.load(Ordering::Relaxed);
+        self.top.store(acquired << 32 | u64::from(NONE), Ordering::Relaxed);
+    }
+
+    /// Keeps the buffer that was given back last; gives back the one before, if there was one and no room for it.
+    #[inline]
+    pub(super) fn keep_top(&self, index: u32, word: u64) -> Result<(), u32> {
+        let before = self.top();
+        let acquired = self.acquired.load(Ordering::Relaxed);
+        self.top.store(acquired << 32 | u64::from(index), Ordering::Relaxed);
+        self.top_word.store(word, Ordering::Relaxed);
+        match before {
+            Some((before, _)) if !self.push(before) => Err(before),
+            _ => Ok(()),
+        }
+    }
+
+    /// The newest hint but for the top, taken out.
     #[inline]
     pub(super) fn pop(&self) -> Option<u32> {
         let len = self.len.load(Ordering::Relaxed);
@@ -117,6 +168,10 @@ impl Record {
     pub(super) fn shed(&self, all: bool, mut each: impl FnMut(u32)) {
         let len = (self.len.load(Ordering::Relaxed) as usize).min(HINTS);
         let count = if all { len } else { len / 2 };
+        if all && let Some((index, _)) = self.top() {
+            self.drop_top();
+            each(index);
+        }
         for hint in &self.hints[..count] {
             each(hint.load(Ordering::Relaxed));
         }
@@ -130,10 +185,12 @@ impl Record {
     /// The hints as anybody may read them, beginning with one that depends on the reader.
     pub(super) fn peek(&self, reader: usize) -> impl Iterator<Item = u32> {
         let len = (self.len.load(Ordering::Relaxed) as usize).min(HINTS);
-        (0..len).map(move |step| {
+        let others = (0..len).map(move |step| {
             // Readers that begin apart take buffers whose words lie on different lines.
             self.hints[(step + reader * 8) % len].load(Ordering::Relaxed)
-        })
+        });
+        // Its owner wants the top next, so it comes last.
+        others.chain(self.top().map(|(index, _)| index))
     }
 }
 
@@ -180,7 +237,7 @@ impl Seats {
                 Ok(_) => {
                     #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
                     self.used.fetch_max(index as u32 + 1, Ordering::Relaxed);
-                    return Seat { index };
+                    return Seat::at(index);
                 }
                 Err(other) => taken = other,
             }

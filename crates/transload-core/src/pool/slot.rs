@@ -29,29 +29,23 @@ pub struct Slot {
 
 /// The right to one buffer.
 ///
-/// Not `Clone`: giving it back consumes it. One that is dropped instead stays out for ever.
+/// Not `Clone`: giving it back consumes it. One that is dropped instead stays out for ever. It does not hold the
+/// generation, which nobody else may change meanwhile: so it fits, with whatever the caller keeps beside it, in registers.
 #[derive(Debug)]
 #[must_use = "a grant that is dropped is never given back"]
 pub struct Grant {
     index: u32,
-    generation: u64,
 }
 
 impl Grant {
-    pub(super) fn new(index: u32, generation: u64) -> Self {
-        Self { index, generation }
+    pub(super) fn new(index: u32) -> Self {
+        Self { index }
     }
 
     /// Which buffer.
     #[inline]
     pub fn index(&self) -> u32 {
         self.index
-    }
-
-    /// Which lease of the buffer: no other lease of it has this number until it wraps after 2^62 of them.
-    #[inline]
-    pub fn generation(&self) -> u64 {
-        self.generation
     }
 }
 
@@ -85,6 +79,12 @@ impl Slot {
         // A word that is old fails the swap.
         let word = self.word.load(Ordering::Relaxed);
         if word & STATE == FREE { self.swap_from(word).ok() } else { None }
+    }
+
+    /// Claims the buffer if nobody had it since this word was stored.
+    #[inline]
+    pub(super) fn claim_freed_as(&self, word: u64) -> Option<u64> {
+        self.swap_from(word).ok()
     }
 
     /// Claims the buffer if it is free, else says whose it is.
@@ -122,34 +122,43 @@ impl Slot {
         self.note.store(note, Ordering::Relaxed);
     }
 
-    /// Gives the buffer back. Only by whoever has the grant, so nothing needs to be compared.
+    /// Gives the buffer back, by this word. Only by whoever has its grant, so nothing needs to be compared.
     #[inline]
-    pub(super) fn free(&self, grant: Grant) {
+    pub(super) fn free(&self) -> u64 {
+        let word = self.own() | FREE;
         // SYNC: lend (release): our use of the bytes comes before the next owner's.
-        self.word.store(grant.generation.wrapping_mul(STEP) | FREE, order!(Lend, Release));
+        self.word.store(word, order!(Lend, Release));
+        word
     }
 
-    /// Keeps the buffer from all owners for ever.
-    pub(super) fn quarantine(&self, grant: Grant) {
-        self.word.store(grant.generation.wrapping_mul(STEP) | QUARANTINED, Ordering::Relaxed);
+    /// Keeps the buffer from all owners for ever. Only by whoever has its grant.
+    pub(super) fn quarantine(&self) {
+        self.word.store(self.own() | QUARANTINED, Ordering::Relaxed);
     }
 
-    /// Leaves the buffer to whoever takes it up with the same generation.
-    pub(super) fn lay_down(&self, grant: Grant) {
+    /// Leaves the buffer to whoever takes it up with this generation. Only by whoever has its grant.
+    pub(super) fn lay_down(&self) -> u64 {
+        let word = self.own() | RAW;
         // SYNC: raw (release): our use of the bytes comes before that of whoever takes it up.
-        self.word.store(grant.generation.wrapping_mul(STEP) | RAW, order!(Raw, Release));
+        self.word.store(word, order!(Raw, Release));
+        word / STEP
+    }
+
+    /// The word without its state, which is the caller's own: it has the grant, and with it the sight of the word.
+    #[inline]
+    fn own(&self) -> u64 {
+        self.word.load(Ordering::Relaxed) & !STATE
     }
 
     /// Takes up what was laid down; one of several that try succeeds.
-    pub(super) fn take_up(&self, index: u32, generation: u64) -> Option<Grant> {
+    pub(super) fn take_up(&self, generation: u64) -> bool {
         let (raw, leased) = (generation.wrapping_mul(STEP) | RAW, generation.wrapping_mul(STEP) | LEASED);
         if raw / STEP != generation {
             // A number that no lease has.
-            return None;
+            return false;
         }
         // SYNC: raw (acquire): the bytes' use by whoever laid it down comes before ours.
-        let taken = self.word.compare_exchange(raw, leased, order!(Raw, Acquire), Ordering::Relaxed);
-        taken.ok().map(|_| Grant { index, generation })
+        self.word.compare_exchange(raw, leased, order!(Raw, Acquire), Ordering::Relaxed).is_ok()
     }
 
     /// How many ticks ago, and by which seat, the buffer was leased; nothing if it is not, or if that is not known yet.
@@ -177,14 +186,13 @@ mod tests {
         let slot = Slot::starting_at(last);
         assert_eq!(slot.claim(), Some(0));
         assert_eq!(slot.claim(), None);
-        slot.lay_down(Grant::new(7, 0));
+        assert_eq!(slot.lay_down(), 0);
         for stale in [last, 1, 1 << 62, u64::MAX] {
-            assert!(slot.take_up(7, stale).is_none(), "{stale}");
+            assert!(!slot.take_up(stale), "{stale}");
         }
-        let grant = slot.take_up(7, 0).unwrap();
-        assert!(slot.take_up(7, 0).is_none());
-        slot.free(grant);
-        assert!(slot.take_up(7, 0).is_none());
+        assert!(slot.take_up(0) && !slot.take_up(0));
+        assert_eq!(slot.free(), 0);
+        assert!(!slot.take_up(0));
         assert_eq!(slot.claim(), Some(1));
     }
 
@@ -197,7 +205,7 @@ mod tests {
         slot.note(generation, 63, TICKS);
         assert_eq!(slot.holder(TICKS), Some((0, 63)));
         assert_eq!(slot.holder(TICKS + 3), Some((3, 63)), "ticks wrap");
-        slot.quarantine(Grant::new(0, generation));
+        slot.quarantine();
         assert_eq!(slot.holder(TICKS), None);
     }
 }

@@ -39,7 +39,7 @@ impl Modelled {
     }
 
     /// Claims, uses and gives back, if there is a buffer.
-    pub fn turn(&self, seat: &mut Seat) -> Result<(), NoGrant> {
+    pub fn turn(&self, seat: &Seat) -> Result<(), NoGrant> {
         let grant = self.pool.claim(seat)?;
         self.stamp(&grant);
         let _ = self.pool.release(seat, grant);
@@ -47,7 +47,7 @@ impl Modelled {
     }
 
     /// Releases where nobody needs to be told.
-    pub fn give(&self, seat: &mut Seat, grant: Grant) -> Notice {
+    pub fn give(&self, seat: &Seat, grant: Grant) -> Notice {
         self.stamp(&grant);
         self.pool.release(seat, grant)
     }

@@ -39,6 +39,8 @@ pub(super) struct Body {
     pub(super) core: Arc<Core>,
     base: Base,
     pub(super) buffer_size: usize,
+    /// The same; buffers are shorter than 4 GiB.
+    pub(super) buffer_len: u32,
     /// Whether buffers are filled with zeros before they are handed out.
     pub(super) zeroed: bool,
     // Held until the end, and dropped in this order: another may hand out the slab's parts only afterwards.
@@ -135,11 +137,17 @@ impl Core {
 }
 
 impl Body {
-    pub(super) fn new(core: Arc<Core>, region: Region, tenancy: Tenancy, zeroed: bool) -> Arc<Self> {
+    pub(super) fn new(
+        core: Arc<Core>,
+        region: Region,
+        tenancy: Tenancy,
+        buffer_len: u32,
+        zeroed: bool,
+    ) -> Arc<Self> {
         let slab = region.slab();
         let base = Base(NonNull::new(slab.as_ptr()).unwrap_or(NonNull::dangling()));
         let buffer_size = slab.buffer_size();
-        Arc::new(Self { core, base, buffer_size, zeroed, region, _tenancy: tenancy })
+        Arc::new(Self { core, base, buffer_size, buffer_len, zeroed, region, _tenancy: tenancy })
     }
 
     /// Where a buffer begins, in bytes from the start of the slab.

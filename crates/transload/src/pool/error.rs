@@ -2,7 +2,7 @@
 
 use crate::memory::SlabError;
 
-/// No lease. Small and `Copy`: a full pool answers as fast as one with room.
+/// No lease. Eight bytes and `Copy`: a full pool answers as fast as one with room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
@@ -16,18 +16,12 @@ pub enum AcquireError {
     #[error("the pool is closed")]
     Closed,
     /// No buffer came free in the time that the caller had.
-    #[error("no buffer came free in {waited_millis} ms: {leased} of {capacity} are leased, buffer {oldest} for at least {held_millis} ms; give leases back earlier, wait longer, or make the slab larger (statistics() names the thread)")]
+    #[error("no buffer came free in time: {capacity} of {capacity} are leased, the oldest for at least {held_seconds} s; give leases back earlier, wait longer, or make the slab larger (statistics() names the buffer and the thread)")]
     TimedOut {
-        /// How long the caller waited, in milliseconds.
-        waited_millis: u32,
-        /// How many buffers were out in the end, quarantined ones too.
-        leased: u32,
-        /// How many there are.
+        /// For how long the oldest lease has been out, at least, in seconds: this number stops at its highest.
+        held_seconds: u16,
+        /// How many buffers there are.
         capacity: u32,
-        /// The buffer that has been out longest, as far as is known.
-        oldest: u32,
-        /// For how long, at least, in milliseconds.
-        held_millis: u32,
     },
 }
 
@@ -48,6 +42,14 @@ pub enum PoolError {
         /// How many the slab has.
         actual: usize,
         /// How many a pool can have.
+        max: usize,
+    },
+    /// The slab's buffers are longer than a lease can say.
+    #[error("a buffer of a pool has at most {max} bytes, and the slab's have {actual}: make more and smaller ones")]
+    BuffersTooLarge {
+        /// How long they are, in bytes.
+        actual: usize,
+        /// How long they can be.
         max: usize,
     },
     /// Somebody else hands out parts of the slab.

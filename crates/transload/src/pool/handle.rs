@@ -45,7 +45,7 @@ impl PoolHandle {
     /// [`AcquireError::Exhausted`] if all buffers were out at one moment during the call, [`AcquireError::Closed`].
     #[inline]
     pub fn try_acquire(&mut self) -> Result<Lease, AcquireError> {
-        let claimed = self.pool.body.core.pool.claim(&mut self.seat);
+        let claimed = self.pool.body.core.pool.claim(&self.seat);
         self.pool.hand_over(claimed)
     }
 
@@ -55,7 +55,7 @@ impl PoolHandle {
         let core = &self.pool.body.core;
         match lease.into_grant_of(&self.pool.body) {
             Ok(grant) => {
-                let notice = core.pool.release(&mut self.seat, grant);
+                let notice = core.pool.release(&self.seat, grant);
                 if !notice.is_none() {
                     core.attend(notice);
                 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use transload_core::Grant;
 
 use super::body::Body;
-use super::{FrozenLease, RawLease, local};
+use super::{AcquireError, FrozenLease, RawLease, local};
 use crate::region::{Region, Span};
 
 /// The right to one buffer of a pool: dereferences to its bytes, and gives the buffer back when it is dropped, on any
@@ -22,7 +22,8 @@ pub struct Lease {
     body: NonNull<Body>,
     /// Taken out by whoever ends the lease.
     grant: ManuallyDrop<Grant>,
-    len: usize,
+    /// Buffers of pools are shorter than 4 GiB, so that a lease fits in two registers.
+    len: u32,
 }
 
 // SAFETY: the lease is the only owner of its buffer (I1) and may be so on any thread; the body is shared between all
@@ -35,7 +36,7 @@ impl Lease {
     /// Takes a grant of this very pool.
     #[inline]
     pub(super) fn new(body: &Arc<Body>, grant: Grant) -> Self {
-        let len = body.buffer_size;
+        let len = body.buffer_len;
         Self { body: NonNull::from(&**body), grant: ManuallyDrop::new(grant), len }
     }
 
@@ -72,7 +73,7 @@ impl Lease {
     /// Where its bytes are in the region: as many as it dereferences to.
     pub fn span(&self) -> Span {
         let body = self.body();
-        body.region.part(body.offset(self.index()), self.len)
+        body.region.part(body.offset(self.index()), self.len as usize)
     }
 
     /// Bytes of the whole buffer.
@@ -83,7 +84,8 @@ impl Lease {
     /// Makes it dereference to the first `len_bytes` of the buffer, or to all if that is more. A fresh lease has all
     /// of them, a received one those that were received.
     pub fn resize(&mut self, len_bytes: usize) {
-        self.len = len_bytes.min(self.capacity());
+        let most = self.body().buffer_len;
+        self.len = u32::try_from(len_bytes).map_or(most, |len| len.min(most));
     }
 
     /// Its address, valid for [`capacity`](Lease::capacity) bytes while the lease is out.
@@ -120,9 +122,8 @@ impl Lease {
         let grant = self.into_grant();
         // SAFETY: the buffer is still out, so the body exists (I5).
         let core = unsafe { &body.as_ref().core };
-        let raw = RawLease { pool: core.id, generation: grant.generation(), index: grant.index() };
-        core.pool.lay_down(grant);
-        raw
+        let index = grant.index();
+        RawLease { pool: core.id, generation: core.pool.lay_down(grant), index }
     }
 
     /// Keeps the buffer back for ever: somebody may still write there of whom nobody will know when it is done. It is
@@ -142,7 +143,7 @@ impl Deref for Lease {
     #[inline]
     fn deref(&self) -> &[u8] {
         // SAFETY: the buffer is ours alone (I1, I3), initialised, at least as long, and there while the lease is (I2, I5).
-        unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len as usize) }
     }
 }
 
@@ -150,7 +151,7 @@ impl DerefMut for Lease {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above; the lease is borrowed mutably for as long.
-        unsafe { std::slice::from_raw_parts_mut(self.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.as_ptr(), self.len as usize) }
     }
 }
 
@@ -182,4 +183,4 @@ impl fmt::Debug for Lease {
     }
 }
 
-const _: () = assert!(size_of::<Option<Lease>>() == size_of::<Lease>(), "an error beside a lease is free");
+const _: () = assert!(size_of::<Result<Lease, AcquireError>>() == 16, "returned in two registers");

@@ -1,16 +1,19 @@
 //! The seats of the calling thread, one for each pool that it has used.
 
-use std::cell::RefCell;
-use std::mem;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
+use std::{mem, ptr};
 
 use transload_core::{Grant, NoGrant, Notice, Seat};
 
 use super::body::Core;
 
 thread_local! {
-    /// The pool used last comes first.
-    static SEATS: RefCell<Vec<Entry>> = const { RefCell::new(Vec::new()) };
+    /// The pool that was used last, and its entry in the list below; null while there is none. Apart from the list, as
+    /// what has to be dropped costs a check with each use.
+    static LAST: Cell<(*const Core, *const Entry)> = const { Cell::new((ptr::null(), ptr::null())) };
+    static ENTRIES: RefCell<Vec<Rc<Entry>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A seat, and what keeps it there (I5).
@@ -21,6 +24,8 @@ struct Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
+        // It may be the one that this points to.
+        LAST.set((ptr::null(), ptr::null()));
         self.core.stand(mem::replace(&mut self.seat, Seat::shared()));
     }
 }
@@ -37,69 +42,70 @@ pub(super) fn claim(core: &Arc<Core>) -> Result<Grant, NoGrant> {
 pub(super) fn release(core: *const Core, strong: impl FnOnce() -> Arc<Core>, grant: Grant) {
     let told = with(core, strong, |core, seat| {
         let notice = core.pool.release(seat, grant);
-        told(core, notice)
+        if notice.is_none() { None } else { Some((core.clone(), notice)) }
     });
-    // Outside of our list: it may run anybody's code, which may use a pool.
     if let Some((core, notice)) = told {
-        core.attend(notice);
+        attend(&core, notice);
     }
 }
 
-#[inline]
-fn told(core: &Arc<Core>, notice: Notice) -> Option<(Arc<Core>, Notice)> {
-    (!notice.is_none()).then(|| (core.clone(), notice))
+/// Outside of `with`: it may run anybody's code, which may use a pool or end one.
+#[cold]
+fn attend(core: &Core, notice: Notice) {
+    core.attend(notice);
 }
 
-/// Works with the calling thread's seat; with the shared one where there is no list any more, or not now.
+/// Works with the calling thread's seat at this pool. The work runs nobody else's code.
 #[inline]
 fn with<T>(
     core: *const Core,
     strong: impl FnOnce() -> Arc<Core>,
-    work: impl FnOnce(&Arc<Core>, &mut Seat) -> T,
+    work: impl FnOnce(&Arc<Core>, &Seat) -> T,
 ) -> T {
-    // Taken by whichever of the two ways below comes to use them.
-    let mut given = Some((strong, work));
-    let done = SEATS.try_with(|seats| {
-        let mut seats = seats.try_borrow_mut().ok()?;
-        let (strong, work) = given.take()?;
-        let is_first = seats.first().is_some_and(|first| std::ptr::eq(Arc::as_ptr(&first.core), core));
-        if !is_first {
-            bring_to_front(&mut seats, core, strong);
-        }
-        let first = seats.first_mut()?;
-        Some(work(&first.core, &mut first.seat))
-    });
-    match (done, given) {
-        (Ok(Some(done)), _) => done,
-        (_, Some((strong, work))) => without(&strong(), work),
-        (_, None) => unreachable!("the list has an entry once it was brought to the front"),
+    let (last, entry) = LAST.get();
+    if ptr::eq(last, core) {
+        // SAFETY: set to an entry in this thread's list, and cleared before that entry is dropped, on this thread too.
+        let entry = unsafe { &*entry };
+        return work(&entry.core, &entry.seat);
+    }
+    let mut strong = Some(strong);
+    match find(core, &mut strong) {
+        Some(entry) => work(&entry.core, &entry.seat),
+        // The thread is about to end, and its list has ended before it: the seat for all.
+        None => match strong.take() {
+            Some(strong) => work(&strong(), &Seat::shared()),
+            None => unreachable!("asked for only where an entry is made"),
+        },
     }
 }
 
+/// The entry for this pool, made if there is none; nothing if there is no list any more. From then on it is the last.
 #[cold]
-fn without<T>(core: &Arc<Core>, work: impl FnOnce(&Arc<Core>, &mut Seat) -> T) -> T {
-    work(core, &mut Seat::shared())
-}
-
-/// Makes the seat at this pool the first, taking one if there is none. Seats at pools that are over are given up.
-#[cold]
-fn bring_to_front(seats: &mut Vec<Entry>, core: *const Core, strong: impl FnOnce() -> Arc<Core>) {
-    let at = seats.iter().position(|entry| std::ptr::eq(Arc::as_ptr(&entry.core), core));
-    let at = at.unwrap_or_else(|| {
-        let core = strong();
-        seats.retain(|entry| !entry.core.pool.is_abandoned());
-        let seat = core.sit();
-        seats.push(Entry { core, seat });
-        seats.len() - 1
+fn find(core: *const Core, strong: &mut Option<impl FnOnce() -> Arc<Core>>) -> Option<Rc<Entry>> {
+    let found = ENTRIES.try_with(|entries| {
+        let mut entries = entries.try_borrow_mut().ok()?;
+        let known = entries.iter().find(|entry| ptr::eq(Arc::as_ptr(&entry.core), core));
+        let entry = if let Some(entry) = known {
+            entry.clone()
+        } else {
+            let core = strong.take()?();
+            // Seats at pools that are over, whose control words nobody else may keep.
+            entries.retain(|entry| !entry.core.pool.is_abandoned());
+            let seat = core.sit();
+            entries.push(Rc::new(Entry { core, seat }));
+            entries.last()?.clone()
+        };
+        LAST.set((core, Rc::as_ptr(&entry)));
+        Some(entry)
     });
-    seats.swap(0, at);
+    found.ok().flatten()
 }
 
 /// Gives up the calling thread's seats at pools that are over, so that it keeps no memory of theirs.
 pub(super) fn forget_abandoned() {
-    let _ = SEATS.try_with(|seats| {
-        if let Ok(mut seats) = seats.try_borrow_mut() {
-            seats.retain(|entry| !entry.core.pool.is_abandoned());
+    let _ = ENTRIES.try_with(|entries| {
+        if let Ok(mut entries) = entries.try_borrow_mut() {
+            entries.retain(|entry| !entry.core.pool.is_abandoned());
         }
     });
 }

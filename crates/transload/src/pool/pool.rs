@@ -43,10 +43,14 @@ impl PoolBuilder {
     ///
     /// # Errors
     ///
-    /// [`PoolError::TooManyBuffers`] above 2^31, [`PoolError::Slab`] if a ring or another pool hands out the slab's
+    /// [`PoolError::TooManyBuffers`] above 2^31, [`PoolError::BuffersTooLarge`] from 4 GiB on, [`PoolError::Slab`] if a ring or another pool hands out the slab's
     /// parts. The slab is then as it was.
     pub fn build(self) -> Result<BufferPool, PoolError> {
         let count = self.region.slab().buffer_count();
+        let size = self.region.slab().buffer_size();
+        let Ok(buffer_len) = u32::try_from(size) else {
+            return Err(PoolError::BuffersTooLarge { actual: size, max: u32::MAX as usize });
+        };
         let too_many = || PoolError::TooManyBuffers { actual: count, max: MAX_BUFFERS };
         if count > MAX_BUFFERS {
             return Err(too_many());
@@ -56,7 +60,7 @@ impl PoolBuilder {
         let slots: Box<[Slot]> = (0..count).map(|_| Slot::new()).collect();
         let hints = (0..CorePool::hint_words(count)).map(|_| HintWord::new()).collect();
         let pool = CorePool::new(slots, hints, ProcessBarrier::new()).map_err(|_| too_many())?;
-        let body = Body::new(Core::new(pool), self.region, tenancy, self.zeroed);
+        let body = Body::new(Core::new(pool), self.region, tenancy, buffer_len, self.zeroed);
         Ok(BufferPool { _last: Arc::new(LastHandle(body.clone())), body })
     }
 }

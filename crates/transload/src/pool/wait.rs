@@ -32,7 +32,7 @@ impl BufferPool {
     ///
     /// # Errors
     ///
-    /// [`AcquireError::TimedOut`], with numbers for whoever reads it; [`AcquireError::Closed`].
+    /// [`AcquireError::TimedOut`], with what a person needs to know; [`AcquireError::Closed`].
     pub fn acquire_timeout(&self, timeout: Duration) -> Result<Lease, AcquireError> {
         let begun = match self.try_acquire() {
             Err(AcquireError::Exhausted { .. }) => Instant::now(),
@@ -51,7 +51,7 @@ impl BufferPool {
             }
             let now = Instant::now();
             if deadline.is_some_and(|deadline| deadline <= now) {
-                return Err(self.timed_out(begun.elapsed()));
+                return Err(self.timed_out());
             }
             core.waited.add(1);
             let wake_at = now + LONGEST_SLEEP;
@@ -61,17 +61,10 @@ impl BufferPool {
     }
 
     #[cold]
-    fn timed_out(&self, waited: Duration) -> AcquireError {
-        let millis = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
-        let oldest = self.oldest();
-        let out = self.capacity() as usize - self.available();
-        AcquireError::TimedOut {
-            waited_millis: millis(waited),
-            leased: u32::try_from(out).unwrap_or(u32::MAX),
-            capacity: self.capacity(),
-            oldest: oldest.map_or(0, |oldest| oldest.index),
-            held_millis: oldest.map_or(0, |oldest| millis(oldest.held)),
-        }
+    fn timed_out(&self) -> AcquireError {
+        let held = self.oldest().map_or(Duration::ZERO, |oldest| oldest.held);
+        let held_seconds = u16::try_from(held.as_secs()).unwrap_or(u16::MAX);
+        AcquireError::TimedOut { held_seconds, capacity: self.capacity() }
     }
 
     /// A lease, waited for as long as it takes, as a future that any executor drives.
