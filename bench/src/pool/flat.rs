@@ -119,7 +119,7 @@ fn sample<S: Subject>(settings: &Settings, buffers: usize, filling: Filling) -> 
             _ => {
                 for _ in 0..CHUNK {
                     let lease = worker.acquire().expect("one is free");
-                    black_box(&lease);
+                    black_box(S::Worker::index(&lease));
                     worker.release(lease);
                 }
                 CHUNK

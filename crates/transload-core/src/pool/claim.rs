@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::pool::Pool;
 use super::seat::Seat;
-use super::slot::{Grant, Slot};
+use super::slot::{Claimer, Grant, Slot};
 use super::summary::HintWord;
 use crate::sync::{Ordering, is_weak};
 use crate::wait::Barrier;
@@ -46,9 +46,9 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
         // The buffer that this seat gave back last, by its very word: for most claims this is all.
         if let Some((index, word)) = self.seats.record(seat).top()
             && !is_weak!(TallyFirst)
-            && let Some(generation) = self.slot(index).claim_freed_as(word)
+            && self.slot(index).claim_freed_as(word, self.claimer(seat))
         {
-            return Ok(self.grant(seat, index, generation));
+            return Ok(self.grant(seat, index));
         }
         self.claim_on(seat)
     }
@@ -83,18 +83,20 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
         if is_weak!(TallyFirst) {
             // The twin: a claim that is counted before it is made.
             self.seats.record(seat).count_acquired(seat);
-            return self.slot(index).claim().map(|_| Grant::new(index));
+            return self.slot(index).claim(self.claimer(seat)).then(|| Grant::new(index));
         }
-        let generation = self.slot(index).claim()?;
-        Some(self.grant(seat, index, generation))
+        self.slot(index).claim(self.claimer(seat)).then(|| self.grant(seat, index))
     }
 
-    /// Notes and counts a claim that was made.
     #[inline]
-    pub(super) fn grant(&self, seat: &Seat, index: u32, generation: u64) -> Grant {
+    pub(super) fn claimer(&self, seat: &Seat) -> Claimer {
         // Whether claims of a whole run fall into one tick or the next is no matter.
-        let tick = self.shared.tick.load(Ordering::Relaxed);
-        self.slot(index).note(generation, seat.index(), tick);
+        Claimer::new(seat.index(), self.shared.tick.load(Ordering::Relaxed))
+    }
+
+    /// Counts a claim that was made.
+    #[inline]
+    pub(super) fn grant(&self, seat: &Seat, index: u32) -> Grant {
         self.seats.record(seat).count_acquired(seat);
         Grant::new(index)
     }

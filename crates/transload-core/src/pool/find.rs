@@ -35,7 +35,7 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
     fn is_exhausted(&self) -> bool {
         let acquired = self.seats.acquired();
         // Behind the first sum, so that it holds every release that a claim in the first one rests on.
-        acquired.wrapping_sub(self.seats.released()) == self.capacity() as u64
+        self.seats.out(acquired) == self.capacity() as u64
     }
 
     /// Takes a word of the summary, and one buffer of it.
@@ -101,10 +101,10 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
         loop {
             let mut sum = 0u64;
             for at in (start..slots.len()).chain(0..start) {
-                match slots[at].look() {
-                    Ok(generation) => {
+                match slots[at].look(self.claimer(seat)) {
+                    Ok(()) => {
                         #[expect(clippy::cast_possible_truncation, reason = "an index")]
-                        return Ok(self.grant(seat, at as u32, generation));
+                        return Ok(self.grant(seat, at as u32));
                     }
                     Err(taken) => sum = sum.wrapping_add(taken.generation),
                 }
@@ -136,7 +136,7 @@ mod tests {
         for buffers in [2, 300] {
             let pool = pool(buffers);
             let seat = pool.take_seat();
-            let _uncounted = pool.slot(0).claim().unwrap();
+            assert!(pool.slot(0).claim(pool.claimer(&seat)));
             let grants: Vec<_> = (1..buffers).map(|_| pool.claim(&seat).unwrap()).collect();
             assert!(!pool.is_exhausted(), "the sums do not know of the first");
             assert_eq!(pool.claim(&seat).unwrap_err(), NoGrant::Exhausted);

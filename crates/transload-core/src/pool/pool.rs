@@ -44,7 +44,7 @@ pub struct Pool<S, H, B> {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) attention: Attention,
-    /// Time as far as the pool knows it. Moved by whoever asks for ages; noted with each claim.
+    /// Time as far as the pool knows it. Moved by whoever asks for ages; written into the word of each claim.
     pub(super) tick: AtomicU64,
     /// Buffers that never come back.
     pub(super) quarantined: Counter,
@@ -68,7 +68,7 @@ pub struct Tally {
 pub struct Oldest {
     /// Its buffer.
     pub index: u32,
-    /// How many ticks ago it was claimed, modulo 2^24.
+    /// How many ticks ago it was claimed, modulo 2^18.
     pub ticks: u64,
     /// The seat that claimed it.
     pub seat: usize,
@@ -138,29 +138,31 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
     pub fn leased(&self) -> usize {
         // In this order the difference is never more than what was leased between the two.
         let acquired = self.seats.acquired();
-        let leased = acquired.wrapping_sub(self.seats.released());
+        let leased = self.seats.out(acquired);
         // Less than none: what was claimed behind our first sum and is back before our second.
-        let leased = if leased > i64::MAX as u64 { 0 } else { leased };
+        let leased = if leased > MAX_BUFFERS as u64 { 0 } else { leased };
         usize::try_from(leased).map_or(self.capacity(), |leased| leased.min(self.capacity()))
     }
 
     /// What has been counted so far.
     pub fn tally(&self) -> Tally {
         let acquired = self.seats.acquired();
+        let out = self.seats.out(acquired);
+        let released = if out > MAX_BUFFERS as u64 { acquired } else { acquired.wrapping_sub(out) };
         Tally {
             acquired,
-            released: self.seats.released(),
+            released,
             exhausted: self.seats.exhausted(),
             quarantined: self.shared.quarantined.value(),
         }
     }
 
-    /// Time goes on: claims are noted with this number from now on. Compared modulo 2^24.
+    /// Time goes on: claims bear this number from now on. Compared modulo 2^18.
     pub fn set_tick(&self, tick: u64) {
         self.shared.tick.store(tick, Ordering::Relaxed);
     }
 
-    /// The lease with the oldest note, of all that are out now. Looks at every slot.
+    /// The lease with the oldest tick, of all that are out now. Looks at every slot.
     pub fn oldest(&self) -> Option<Oldest> {
         let now = self.shared.tick.load(Ordering::Relaxed);
         let mut oldest: Option<Oldest> = None;
@@ -205,7 +207,7 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
     pub fn is_drained(&self) -> bool {
         // Claims are over, and whoever sees the pool abandoned sees all of them: one of the sums stands still, and the
         // other is no higher.
-        self.is_abandoned() && self.seats.acquired() == self.seats.released()
+        self.is_abandoned() && self.seats.out(self.seats.acquired()) == 0
     }
 
     /// Announces somebody who is about to sleep until a buffer is free. It must look once more (claim) after this, then

@@ -18,17 +18,23 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
         let index = grant.index();
         let record = self.seats.record(seat);
         let twin_counts_last = is_weak!(DrainLast);
+        let mut before = None;
         if !twin_counts_last {
-            record.count_released(seat);
+            before = record.count_released(seat, index);
         }
         let word = self.slot(index).free();
         if twin_counts_last {
-            record.count_released(seat);
+            before = record.count_released(seat, index);
         }
         if seat.is_shared() {
             self.hint_to_all(index);
-        } else if let Err(before) = record.keep_top(index, word) {
-            self.make_room(seat, before);
+        } else {
+            record.keep_top(word);
+            if let Some(before) = before
+                && !record.push(before)
+            {
+                self.make_room(seat, before);
+            }
         }
         self.shared.attention.notice(&self.barrier)
     }
@@ -71,7 +77,7 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
     }
 
     /// Leaves a buffer out without an owner, until [`take_up`](Pool::take_up) with its index and the generation that
-    /// this gives: no other lease of the buffer has it, until 2^62 of them are over.
+    /// this gives. No other lease of the buffer has it until a multiple of 2^38 are over (see [`Slot`]).
     pub fn lay_down(&self, grant: Grant) -> u64 {
         self.slot(grant.index()).lay_down()
     }

@@ -17,6 +17,10 @@ const HINTS: usize = if cfg!(feature = "model") { 2 } else { 64 };
 /// No index: there are at most 2^31 buffers.
 const NONE: u32 = u32::MAX;
 
+const ONE_RELEASE: u64 = 1 << 32;
+/// Where a word has its state, which of a free one is zero.
+const STAMP: u64 = 3;
+
 /// One thread's place at a pool.
 ///
 /// Neither `Clone` nor `Sync`: one thread at a time uses it, so its counters need no read-modify-write. It is of one pool
@@ -54,16 +58,16 @@ impl Seat {
 pub(super) struct Record {
     /// Claims, counted after the swap of the word. SYNC: tally
     acquired: AtomicU64,
-    /// Releases, counted before the store to the word. SYNC: drain
-    released: AtomicU64,
+    /// In the upper half, releases, counted before the store to the word; below, the buffer that was given back last, or
+    /// `NONE`: one store for both. 32 bits of the count are enough, as only its distance from the claims is asked for,
+    /// and that is at most 2^31. SYNC: drain
+    released_top: AtomicU64,
+    /// The word that freed that buffer. A claim that expects this very word need not load it first: that load would wait
+    /// for the index, and the swap for both. In the place of its state, which is free, the last bits of the count of
+    /// claims: any claim since makes it void, without a store of its own (but each fourth in a row, which then fails).
+    top_word: AtomicU64,
     /// Claims that found nothing.
     exhausted: Counter,
-    /// The buffer that was given back last, with the count of claims at that time above it: any claim since makes it
-    /// void, without a store of its own.
-    top: AtomicU64,
-    /// The word that freed it. A claim that expects this very word need not load it first: that load would wait for the
-    /// index, and the swap for both.
-    top_word: AtomicU64,
     /// How many hints there are besides.
     len: AtomicU32,
     /// Buffers that were free a while ago; the newest is the last.
@@ -74,10 +78,9 @@ impl Record {
     fn new() -> Self {
         Self {
             acquired: AtomicU64::new(0),
-            released: AtomicU64::new(0),
-            exhausted: Counter::new(),
-            top: AtomicU64::new(NONE as u64),
+            released_top: AtomicU64::new(NONE.into()),
             top_word: AtomicU64::new(0),
+            exhausted: Counter::new(),
             len: AtomicU32::new(0),
             hints: core::array::from_fn(|_| AtomicU32::new(0)),
         }
@@ -94,15 +97,19 @@ impl Record {
         }
     }
 
+    /// Counts a release that is about to be made. Says which buffer was the top until now.
     #[inline]
-    pub(super) fn count_released(&self, seat: &Seat) {
+    pub(super) fn count_released(&self, seat: &Seat, index: u32) -> Option<u32> {
         // SYNC: drain (release): our use of the bytes comes before the end of the pool.
         if seat.is_shared() {
-            self.released.fetch_add(1, order!(Drain, Release));
-        } else {
-            let before = self.released.load(Ordering::Relaxed);
-            self.released.store(before.wrapping_add(1), order!(Drain, Release));
+            self.released_top.fetch_add(ONE_RELEASE, order!(Drain, Release));
+            return None;
         }
+        let before = self.top();
+        let count = self.released_top.load(Ordering::Relaxed) & !u64::from(NONE);
+        let now = count.wrapping_add(ONE_RELEASE) | u64::from(index);
+        self.released_top.store(now, order!(Drain, Release));
+        before.map(|(index, _)| index)
     }
 
     pub(super) fn count_exhausted(&self, seat: &Seat) {
@@ -116,33 +123,24 @@ impl Record {
     /// The buffer that was given back last and the word that freed it, if no claim was counted since.
     #[inline]
     pub(super) fn top(&self) -> Option<(u32, u64)> {
-        let top = self.top.load(Ordering::Relaxed);
-        if top >> 32 != self.acquired.load(Ordering::Relaxed) & u64::from(u32::MAX) {
-            return None;
-        }
         #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
-        let index = top as u32;
-        // There is none at first, and after a claim that failed.
-        (index != NONE).then(|| (index, self.top_word.load(Ordering::Relaxed)))
+        let index = self.released_top.load(Ordering::Relaxed) as u32;
+        let word = self.top_word.load(Ordering::Relaxed);
+        let stamp = self.acquired.load(Ordering::Relaxed) & STAMP;
+        (word & STAMP == stamp && index != NONE).then_some((index, word & !STAMP))
+    }
+
+    /// Keeps the word that freed the buffer given back last.
+    #[inline]
+    pub(super) fn keep_top(&self, word: u64) {
+        let stamp = self.acquired.load(Ordering::Relaxed) & STAMP;
+        self.top_word.store(word | stamp, Ordering::Relaxed);
     }
 
     /// Makes the top void where no count does.
     pub(super) fn drop_top(&self) {
-        let acquired = self.acquired.load(Ordering::Relaxed);
-        self.top.store(acquired << 32 | u64::from(NONE), Ordering::Relaxed);
-    }
-
-    /// Keeps the buffer that was given back last; gives back the one before, if there was one and no room for it.
-    #[inline]
-    pub(super) fn keep_top(&self, index: u32, word: u64) -> Result<(), u32> {
-        let before = self.top();
-        let acquired = self.acquired.load(Ordering::Relaxed);
-        self.top.store(acquired << 32 | u64::from(index), Ordering::Relaxed);
-        self.top_word.store(word, Ordering::Relaxed);
-        match before {
-            Some((before, _)) if !self.push(before) => Err(before),
-            _ => Ok(()),
-        }
+        let count = self.released_top.load(Ordering::Relaxed) | u64::from(NONE);
+        self.released_top.store(count, Ordering::Relaxed);
     }
 
     /// The newest hint but for the top, taken out.
@@ -266,11 +264,11 @@ impl Seats {
         each.fold(0, u64::wrapping_add)
     }
 
-    /// The sum of all releases.
-    pub(super) fn released(&self) -> u64 {
+    /// How many of `acquired` claims, the sum that was asked for before, are not given back: modulo 2^32.
+    pub(super) fn out(&self, acquired: u64) -> u64 {
         // SYNC: drain (acquire): the releasers' use of the bytes comes before what we do when all are back.
-        let each = self.used().map(|record| record.released.load(order!(Drain, Acquire)));
-        each.fold(0, u64::wrapping_add)
+        let each = self.used().map(|record| record.released_top.load(order!(Drain, Acquire)) >> 32);
+        acquired.wrapping_sub(each.fold(0, u64::wrapping_add)) & u64::from(u32::MAX)
     }
 
     /// The sum of all claims that found nothing.

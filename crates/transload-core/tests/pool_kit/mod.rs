@@ -12,8 +12,8 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use transload_core::{Grant, HintWord, NoGrant, Notice, Pool, Seat, Slot};
 
-/// Generations start here: the next lease of a slot is the last before the 62 bits wrap.
-pub const NEXT_TO_WRAP: u64 = (1 << 62) - 2;
+/// Generations start here: the next lease of a slot is the last before the 38 bits wrap.
+pub const NEXT_TO_WRAP: u64 = (1 << 38) - 2;
 
 pub struct Modelled {
     pub pool: Pool<Box<[Slot]>, Box<[HintWord]>, Fences>,

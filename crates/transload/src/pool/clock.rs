@@ -7,11 +7,15 @@ use std::time::{Duration, Instant};
 
 /// Ticks are at least so far apart.
 const INTERVAL: Duration = Duration::from_millis(10);
+/// And at least this part of the pool's age. So ticks get rarer, and their 18 bits do not wrap in ten years: the number
+/// of ticks grows as this times the logarithm of the age.
+const PART: u32 = 8192;
 /// So many ticks are remembered; old ones are thinned out.
 const MARKS: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Clock {
+    begun: Instant,
     tick: u64,
     /// When ticks began, in their order. The last is the current one.
     marks: Vec<(u64, Instant)>,
@@ -19,7 +23,8 @@ pub(super) struct Clock {
 
 impl Clock {
     pub(super) fn new() -> Self {
-        Self { tick: 0, marks: vec![(0, Instant::now())] }
+        let begun = Instant::now();
+        Self { begun, tick: 0, marks: vec![(0, begun)] }
     }
 
     /// The number of a new tick, if it is time for one.
@@ -28,7 +33,8 @@ impl Clock {
     }
 
     fn advance_to(&mut self, now: Instant) -> Option<u64> {
-        let is_early = self.marks.last().is_some_and(|last| now.saturating_duration_since(last.1) < INTERVAL);
+        let interval = INTERVAL.max(now.saturating_duration_since(self.begun) / PART);
+        let is_early = self.marks.last().is_some_and(|last| now.saturating_duration_since(last.1) < interval);
         if is_early {
             return None;
         }
@@ -60,7 +66,7 @@ mod tests {
     #[test]
     fn an_age_is_never_too_high_and_close_to_the_truth() {
         let start = Instant::now().checked_sub(Duration::from_secs(4000)).unwrap();
-        let mut clock = Clock { tick: 0, marks: vec![(0, start)] };
+        let mut clock = Clock { begun: start, tick: 0, marks: vec![(0, start)] };
         assert_eq!(clock.advance_to(start + Duration::from_millis(9)), None);
         for second in 1..=1000 {
             assert_eq!(clock.advance_to(start + Duration::from_secs(second)), Some(second));
@@ -72,5 +78,18 @@ mod tests {
             assert!(age <= least && age + (1000 - noted) / 2 + 2 > least, "{noted}: {age} of {least}");
         }
         assert_eq!(clock.age(0), Duration::ZERO, "this very tick");
+    }
+
+    #[test]
+    fn ticks_of_ten_years_fit() {
+        let start = Instant::now();
+        let mut clock = Clock { begun: start, tick: 0, marks: vec![(0, start)] };
+        let (mut at, end) = (0.0, 10.0 * 365.0 * 86400.0);
+        while at < end {
+            // As if somebody asked without a pause.
+            at += (at / f64::from(PART)).max(0.010) + 0.001;
+            clock.advance_to(start + Duration::from_secs_f64(at));
+        }
+        assert!(clock.tick < 1 << 18, "{} ticks", clock.tick);
     }
 }

@@ -39,7 +39,7 @@ impl PoolBuilder {
         self
     }
 
-    /// Makes the pool: 16 bytes for each buffer, and some 25 KiB.
+    /// Makes the pool: 8 bytes for each buffer, and some 25 KiB.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl BufferPool {
         &self.body.region
     }
 
-    /// What the pool has done so far. Looks at all control words, 16 bytes a buffer.
+    /// What the pool has done so far. Looks at all control words, 8 bytes a buffer.
     pub fn statistics(&self) -> PoolStatistics {
         let core = &self.body.core;
         let tally = core.pool.tally();

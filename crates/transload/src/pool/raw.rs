@@ -10,7 +10,8 @@
 pub struct RawLease {
     /// The number of the pool, different for each pool of a process.
     pub pool: u64,
-    /// Which lease of the buffer: no other lease of it has this number, until 2^62 of them are over.
+    /// Which lease of the buffer. A later lease has the same number only if a multiple of 2^38 leases of this buffer lie
+    /// between, and then only by chance.
     pub generation: u64,
     /// The buffer.
     pub index: u32,
