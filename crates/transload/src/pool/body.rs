@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use event_listener::Event;
 use transload_core::{Counter, Grant, HintWord, Notice, Padded, Pool, SEATS, Seat, Slot};
@@ -29,6 +29,8 @@ pub(super) struct Core {
     clock: Mutex<Clock>,
     /// Who has each seat.
     holders: Mutex<[Option<Holder>; SEATS]>,
+    /// Itself, for those who were lent it and need it longer.
+    this: Weak<Core>,
     /// The body of an abandoned pool, until its last buffer is back (I5).
     keep: Mutex<Option<Arc<Body>>>,
 }
@@ -72,7 +74,8 @@ fn next_id() -> u64 {
 
 impl Core {
     pub(super) fn new(pool: CorePool) -> Arc<Self> {
-        let core = Self {
+        let core = Arc::new_cyclic(|this| Self {
+            this: this.clone(),
             pool,
             id: next_id(),
             freed: Padded(Event::new()),
@@ -80,10 +83,15 @@ impl Core {
             clock: Mutex::new(Clock::new()),
             holders: Mutex::new([None; SEATS]),
             keep: Mutex::new(None),
-        };
+        });
         // An event allocates when it is first listened to: do it now, so that no later release does.
         drop(core.freed.listen());
-        Arc::new(core)
+        core
+    }
+
+    /// A handle of the caller's own.
+    pub(super) fn strong(&self) -> Option<Arc<Core>> {
+        self.this.upgrade()
     }
 
     /// A seat for the calling thread, and its name beside it.

@@ -42,17 +42,18 @@ pub(super) fn claim(core: &Arc<Core>) -> Result<Grant, NoGrant> {
 pub(super) fn release(core: *const Core, strong: impl FnOnce() -> Arc<Core>, grant: Grant) {
     let told = with(core, strong, |core, seat| {
         let notice = core.pool.release(seat, grant);
-        if notice.is_none() { None } else { Some((core.clone(), notice)) }
+        if notice.is_none() { None } else { told(core, notice) }
     });
+    // Outside of `with`: it may run anybody's code, which may use a pool or end one.
     if let Some((core, notice)) = told {
-        attend(&core, notice);
+        core.attend(notice);
     }
 }
 
-/// Outside of `with`: it may run anybody's code, which may use a pool or end one.
+/// What is to be told, with a handle of its own on the core: the body may be gone, and the entry go meanwhile.
 #[cold]
-fn attend(core: &Core, notice: Notice) {
-    core.attend(notice);
+fn told(core: &Core, notice: Notice) -> Option<(Arc<Core>, Notice)> {
+    Some((core.strong()?, notice))
 }
 
 /// Works with the calling thread's seat at this pool. The work runs nobody else's code.
@@ -60,13 +61,16 @@ fn attend(core: &Core, notice: Notice) {
 fn with<T>(
     core: *const Core,
     strong: impl FnOnce() -> Arc<Core>,
-    work: impl FnOnce(&Arc<Core>, &Seat) -> T,
+    work: impl FnOnce(&Core, &Seat) -> T,
 ) -> T {
     let (last, entry) = LAST.get();
     if ptr::eq(last, core) {
         // SAFETY: set to an entry in this thread's list, and cleared before that entry is dropped, on this thread too.
         let entry = unsafe { &*entry };
-        return work(&entry.core, &entry.seat);
+        // SAFETY: the entry keeps the core, and this is its address. Used in the place of the entry's own pointer, which
+        // would have to be loaded first.
+        let core = unsafe { &*last };
+        return work(core, &entry.seat);
     }
     let mut strong = Some(strong);
     match find(core, &mut strong) {
