@@ -162,7 +162,8 @@ impl Slot {
             // A number that no lease has.
             return false;
         }
-        let (raw, leased) = (token << SEAT | RAW, token << SEAT | LEASED);
+        // The next generation, so that a copy of the token is worth nothing when the lease is laid down again.
+        let (raw, leased) = (token << SEAT | RAW, (token << SEAT).wrapping_add(STEP) | LEASED);
         // SYNC: raw (acquire): the bytes' use by whoever laid it down comes before ours.
         self.0.compare_exchange(raw, leased, order!(Raw, Acquire), Ordering::Relaxed).is_ok()
     }
@@ -195,7 +196,7 @@ mod tests {
         let freed = slot.free();
         assert!(!slot.take_up(token));
         assert!(slot.claim_freed_as(freed, by));
-        assert_eq!(slot.lay_down(), 1 << 24 | token);
+        assert_eq!(slot.lay_down(), 2 << 24 | token);
     }
 
     #[test]

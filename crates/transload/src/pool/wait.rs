@@ -39,8 +39,6 @@ impl BufferPool {
             done => return done,
         };
         let core = &*self.body.core;
-        // So that leases are known to be as old as this wait is long.
-        core.at_time(|_| ());
         let deadline = begun.checked_add(timeout);
         loop {
             listener!(core.freed => freed);
@@ -54,6 +52,8 @@ impl BufferPool {
                 return Err(self.timed_out());
             }
             core.waited.add(1);
+            // So that leases are known to be about as old as this wait is long.
+            core.at_time(|_| ());
             let wake_at = now + LONGEST_SLEEP;
             freed.wait_deadline(deadline.map_or(wake_at, |deadline| deadline.min(wake_at)));
             drop(announced);
