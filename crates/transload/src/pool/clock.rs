@@ -39,16 +39,24 @@ impl Clock {
             return None;
         }
         if self.marks.len() == MARKS {
-            // Every second one of the older half: what is long ago needs no fine scale.
-            let mut at = 0;
-            self.marks.retain(|_| {
-                at += 1;
-                at > MARKS / 2 || at % 2 == 0
-            });
+            self.thin_out(now);
         }
         self.tick += 1;
         self.marks.push((self.tick, now));
         Some(self.tick)
+    }
+
+    /// Forgets the tick whose neighbours are nearest to each other for their age: what is long ago needs no fine scale.
+    fn thin_out(&mut self, now: Instant) {
+        let gap = |at: usize| {
+            let (before, behind) = (self.marks[at - 1].1, self.marks[at + 1].1);
+            let age = now.saturating_duration_since(before).as_secs_f64();
+            behind.saturating_duration_since(before).as_secs_f64() / age.max(f64::MIN_POSITIVE)
+        };
+        let least = (1..self.marks.len() - 1).min_by(|&one, &other| gap(one).total_cmp(&gap(other)));
+        if let Some(at) = least {
+            self.marks.remove(at);
+        }
     }
 
     /// How long ago a claim was, at least, that noted the tick of so many ticks ago.
@@ -73,9 +81,9 @@ mod tests {
             assert!(clock.marks.len() <= MARKS);
         }
         for noted in [0, 1, 500, 900, 990, 998] {
-            // Claimed some time in the second that this tick lasted, 1000 seconds being over 3000 seconds ago.
+            // Claimed some time in the second that this tick lasted.
             let (age, least) = (clock.age(1000 - noted).as_secs(), 4000 - noted - 1);
-            assert!(age <= least && age + (1000 - noted) / 2 + 2 > least, "{noted}: {age} of {least}");
+            assert!(age <= least && age + (1000 - noted) / 4 + 2 > least, "{noted}: {age} of {least}");
         }
         assert_eq!(clock.age(0), Duration::ZERO, "this very tick");
     }

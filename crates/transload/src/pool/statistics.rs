@@ -34,8 +34,9 @@ pub struct OldestLease {
     /// Its buffer.
     pub index: u32,
     /// For how long, at least. No claim reads a clock: the time counts from the first call of
-    /// [`statistics`](super::BufferPool::statistics) (or the first wait) after the claim, and of calls long ago every
-    /// second is forgotten. So a program that asks every few seconds learns the age within a few seconds.
+    /// [`statistics`](super::BufferPool::statistics) (or the first sleep of a waiting thread) after the claim; calls
+    /// long ago are remembered on a coarser scale. So a program that asks every few seconds learns the age within a few
+    /// seconds.
     pub held: Duration,
     /// The thread that acquired it; it may have handed it on since. Once that thread has ended, perhaps the one that took
     /// its seat. `None` for one that had no seat of its own.
