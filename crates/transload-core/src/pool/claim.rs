@@ -43,25 +43,19 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
         if self.is_closed() {
             return Err(NoGrant::Closed);
         }
-        // The buffer that this seat gave back last, by its very word: for most claims this is all.
-        if let Some((index, word)) = self.seats.record(seat).top()
-            && !is_weak!(TallyFirst)
-            && self.slot(index).claim_freed_as(word, self.claimer(seat))
+        // The buffer that this seat gave back last: for most claims this is all. It stays the top when it is claimed, as
+        // forgetting it would be one more store that the next claim's swap has to wait for.
+        if let Some(top) = self.seats.record(seat).top()
+            && let Some(grant) = self.claim_this(seat, top)
         {
-            return Ok(self.grant(seat, index));
+            return Ok(grant);
         }
         self.claim_on(seat)
     }
 
     #[inline(never)]
     fn claim_on(&self, seat: &Seat) -> Result<Grant, NoGrant> {
-        let record = self.seats.record(seat);
-        // Somebody had it in between, and may have given it back.
-        let grant = record.top().and_then(|(index, _)| {
-            record.drop_top();
-            self.claim_this(seat, index)
-        });
-        match grant.or_else(|| self.claim_hinted(seat)) {
+        match self.claim_hinted(seat) {
             Some(grant) => Ok(grant),
             None => self.find(seat),
         }

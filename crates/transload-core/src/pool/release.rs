@@ -22,19 +22,18 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
         if !twin_counts_last {
             before = record.count_released(seat, index);
         }
-        let word = self.slot(index).free();
+        self.slot(index).free();
         if twin_counts_last {
             before = record.count_released(seat, index);
         }
         if seat.is_shared() {
             self.hint_to_all(index);
-        } else {
-            record.keep_top(word);
-            if let Some(before) = before
-                && !record.push(before)
-            {
-                self.make_room(seat, before);
-            }
+        } else if let Some(before) = before
+            // The top until now, unless it was claimed.
+            && self.slot(before).is_free()
+            && !record.push(before)
+        {
+            self.make_room(seat, before);
         }
         self.shared.attention.notice(&self.barrier)
     }

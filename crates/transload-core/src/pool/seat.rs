@@ -18,8 +18,6 @@ const HINTS: usize = if cfg!(feature = "model") { 2 } else { 64 };
 const NONE: u32 = u32::MAX;
 
 const ONE_RELEASE: u64 = 1 << 32;
-/// Where a word has its state, which of a free one is zero.
-const STAMP: u64 = 3;
 
 /// One thread's place at a pool.
 ///
@@ -62,10 +60,6 @@ pub(super) struct Record {
     /// `NONE`: one store for both. 32 bits of the count are enough, as only its distance from the claims is asked for,
     /// and that is at most 2^31. SYNC: drain
     released_top: AtomicU64,
-    /// The word that freed that buffer. A claim that expects this very word need not load it first: that load would wait
-    /// for the index, and the swap for both. In the place of its state, which is free, the last bits of the count of
-    /// claims: any claim since makes it void, without a store of its own (but each fourth in a row, which then fails).
-    top_word: AtomicU64,
     /// Claims that found nothing.
     exhausted: Counter,
     /// How many hints there are besides.
@@ -79,7 +73,6 @@ impl Record {
         Self {
             acquired: AtomicU64::new(0),
             released_top: AtomicU64::new(NONE.into()),
-            top_word: AtomicU64::new(0),
             exhausted: Counter::new(),
             len: AtomicU32::new(0),
             hints: core::array::from_fn(|_| AtomicU32::new(0)),
@@ -105,11 +98,11 @@ impl Record {
             self.released_top.fetch_add(ONE_RELEASE, order!(Drain, Release));
             return None;
         }
-        let before = self.top();
-        let count = self.released_top.load(Ordering::Relaxed) & !u64::from(NONE);
+        let before = self.released_top.load(Ordering::Relaxed);
+        let count = before & !u64::from(NONE);
         let now = count.wrapping_add(ONE_RELEASE) | u64::from(index);
         self.released_top.store(now, order!(Drain, Release));
-        before.map(|(index, _)| index)
+        Self::top_of(before).filter(|&before| before != index)
     }
 
     pub(super) fn count_exhausted(&self, seat: &Seat) {
@@ -120,24 +113,20 @@ impl Record {
         }
     }
 
-    /// The buffer that was given back last and the word that freed it, if no claim was counted since.
+    /// The buffer that was given back last. It may have been claimed since.
     #[inline]
-    pub(super) fn top(&self) -> Option<(u32, u64)> {
+    pub(super) fn top(&self) -> Option<u32> {
+        Self::top_of(self.released_top.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn top_of(released_top: u64) -> Option<u32> {
         #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
-        let index = self.released_top.load(Ordering::Relaxed) as u32;
-        let word = self.top_word.load(Ordering::Relaxed);
-        let stamp = self.acquired.load(Ordering::Relaxed) & STAMP;
-        (word & STAMP == stamp && index != NONE).then_some((index, word & !STAMP))
+        let index = released_top as u32;
+        (index != NONE).then_some(index)
     }
 
-    /// Keeps the word that freed the buffer given back last.
-    #[inline]
-    pub(super) fn keep_top(&self, word: u64) {
-        let stamp = self.acquired.load(Ordering::Relaxed) & STAMP;
-        self.top_word.store(word | stamp, Ordering::Relaxed);
-    }
-
-    /// Makes the top void where no count does.
+    /// Forgets the top.
     pub(super) fn drop_top(&self) {
         let count = self.released_top.load(Ordering::Relaxed) | u64::from(NONE);
         self.released_top.store(count, Ordering::Relaxed);
@@ -166,7 +155,7 @@ impl Record {
     pub(super) fn shed(&self, all: bool, mut each: impl FnMut(u32)) {
         let len = (self.len.load(Ordering::Relaxed) as usize).min(HINTS);
         let count = if all { len } else { len / 2 };
-        if all && let Some((index, _)) = self.top() {
+        if all && let Some(index) = self.top() {
             self.drop_top();
             each(index);
         }
@@ -188,7 +177,7 @@ impl Record {
             self.hints[(step + reader * 8) % len].load(Ordering::Relaxed)
         });
         // Its owner wants the top next, so it comes last.
-        others.chain(self.top().map(|(index, _)| index))
+        others.chain(self.top())
     }
 }
 

@@ -96,10 +96,10 @@ impl Slot {
         word & STATE == FREE && self.swap_from(word, by).is_ok()
     }
 
-    /// Claims the buffer if nobody had it since this word was stored.
+    /// Whether it is free: a hint.
     #[inline]
-    pub(super) fn claim_freed_as(&self, word: u64, by: Claimer) -> bool {
-        self.swap_from(word, by).is_ok()
+    pub(super) fn is_free(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & STATE == FREE
     }
 
     /// Claims the buffer if it is free, else says whose it is.
@@ -128,13 +128,12 @@ impl Slot {
         self.0.compare_exchange(free, leased, order, order!(Look, Acquire)).map(|_| ())
     }
 
-    /// Gives the buffer back, by this word. Only by whoever has its grant, so nothing needs to be compared.
+    /// Gives the buffer back. Only by whoever has its grant, so nothing needs to be compared.
     #[inline]
-    pub(super) fn free(&self) -> u64 {
+    pub(super) fn free(&self) {
         let word = self.own() | FREE;
         // SYNC: lend (release): our use of the bytes comes before the next owner's.
         self.0.store(word, order!(Lend, Release));
-        word
     }
 
     /// Keeps the buffer from all owners for ever. Only by whoever has its grant.
@@ -193,9 +192,9 @@ mod tests {
             assert!(!slot.take_up(stale), "{stale}");
         }
         assert!(slot.take_up(token) && !slot.take_up(token));
-        let freed = slot.free();
-        assert!(!slot.take_up(token));
-        assert!(slot.claim_freed_as(freed, by));
+        slot.free();
+        assert!(slot.is_free() && !slot.take_up(token));
+        assert!(slot.claim(by));
         assert_eq!(slot.lay_down(), 2 << 24 | token);
     }
 
