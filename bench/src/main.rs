@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 use transload_bench::pin::{Cores, Spread};
-use transload_bench::{pool, ring};
 use transload_bench::settings::Settings;
+use transload_bench::{pool, ring};
 
 /// Compares transload with other libraries.
 #[derive(Debug, Parser)]
@@ -20,13 +20,13 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// The staging ring beside other bounded queues; a few minutes
-    Ring(Run),
+    Ring(Options),
     /// The buffer pool beside a stack with a tagged head; a minute or two
-    Pool(Run),
+    Pool(Options),
 }
 
 #[derive(Debug, Args)]
-struct Run {
+struct Options {
     /// Some seconds instead of minutes, to see that everything runs; not for judging
     #[arg(long)]
     quick: bool,
@@ -44,7 +44,7 @@ struct Run {
     json: bool,
 }
 
-impl Run {
+impl Options {
     fn settings(&self) -> Result<Settings> {
         let cores = Cores::detect(self.spread)?;
         let mut settings = if self.quick { Settings::quick(cores) } else { Settings::full(cores) };
@@ -69,11 +69,7 @@ impl Run {
 
 fn main() -> Result<()> {
     match Cli::parse().command {
-        Command::Ring(run) => {
-            run.print(&ring::compare(run.settings()?, |what| eprintln!("ring: {what}"))?)
-        }
-        Command::Pool(run) => {
-            run.print(&pool::compare(run.settings()?, |what| eprintln!("pool: {what}"))?)
-        }
+        Command::Ring(run) => run.print(&ring::compare(run.settings()?, |what| eprintln!("ring: {what}"))?),
+        Command::Pool(run) => run.print(&pool::compare(run.settings()?, |what| eprintln!("pool: {what}"))?),
     }
 }

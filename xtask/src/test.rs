@@ -16,6 +16,7 @@ use crate::tally::Tally;
 
 /// What a person may ask of the tests.
 #[derive(Clone, Copy, Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Options {
     /// Install the Debian packages that some suites need, where that is permitted.
     #[arg(long)]

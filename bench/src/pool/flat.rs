@@ -127,7 +127,9 @@ fn sample<S: Subject>(settings: &Settings, buffers: usize, filling: Filling) -> 
         };
         operations();
         let nanoseconds = timed(time, &mut operations);
-        kept.into_iter().for_each(|lease| worker.release(lease));
+        for lease in kept {
+            worker.release(lease);
+        }
         nanoseconds
     });
     run.join().expect("no panic")

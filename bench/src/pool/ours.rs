@@ -1,4 +1,5 @@
 //! Transload's pool, both ways to it.
+#![expect(clippy::inline_always, reason = "the adapter must not cost a call")]
 
 use transload::device::host::HostDevice;
 use transload::memory::{Policy, Slab};

@@ -57,7 +57,9 @@ impl Display for PoolDocument {
             let mut pairs = Vec::new();
             for subject in &row.subjects {
                 write!(f, " {} |", rate(Spread::of(&subject.rates)))?;
-                pairs.push(median(&subject.rates).map_or_else(String::new, |rate| format!("{:.1}", 1e9 / rate)));
+                pairs.push(
+                    median(&subject.rates).map_or_else(String::new, |rate| format!("{:.1}", 1e9 / rate)),
+                );
             }
             write!(f, " {} |", pairs.join(", "))?;
             for (medians, by_round) in &row.ratios {

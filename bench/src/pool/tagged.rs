@@ -2,6 +2,7 @@
 //!
 //! Written anew from a description of what pools of this kind do: generation, count and head in one word, an array of
 //! 32-bit links beside it, compare-and-swap until it succeeds, no back-off. A lease is an index; it keeps nothing alive.
+#![expect(clippy::inline_always, reason = "the adapter must not cost a call")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -38,7 +39,7 @@ impl Stack {
             }
             let next = self.next[usize::try_from(first).ok()?].load(Ordering::Relaxed);
             let count = head >> COUNT & 0xFFFF;
-            let now = pack((head >> GENERATION) + 1 & 0xFFFF_FFFF, count - 1, u64::from(next));
+            let now = pack(((head >> GENERATION) + 1) & 0xFFFF_FFFF, count - 1, u64::from(next));
             match self.head.compare_exchange_weak(head, now, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return u32::try_from(first).ok(),
                 Err(other) => head = other,
@@ -50,10 +51,9 @@ impl Stack {
     fn push(&self, index: u32) {
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
-            #[expect(clippy::cast_possible_truncation, reason = "16 bits")]
             self.next[index as usize].store((head & 0xFFFF) as u32, Ordering::Relaxed);
             let count = head >> COUNT & 0xFFFF;
-            let now = pack((head >> GENERATION) + 1 & 0xFFFF_FFFF, count + 1, u64::from(index));
+            let now = pack(((head >> GENERATION) + 1) & 0xFFFF_FFFF, count + 1, u64::from(index));
             match self.head.compare_exchange_weak(head, now, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(other) => head = other,

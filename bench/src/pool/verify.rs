@@ -20,6 +20,10 @@ const THREADS: u32 = 4;
 /// # Errors
 ///
 /// When a buffer is handed out twice, or one is missing.
+///
+/// # Panics
+///
+/// When a stamping thread does.
 pub fn verify<S: Subject>(settings: &Settings, rounds: u64) -> Result<()> {
     let pool = S::open(1000);
     let mut worker = pool.worker();
@@ -32,7 +36,9 @@ pub fn verify<S: Subject>(settings: &Settings, rounds: u64) -> Result<()> {
         leases.len(),
         indices.len()
     );
-    leases.into_iter().for_each(|lease| worker.release(lease));
+    for lease in leases {
+        worker.release(lease);
+    }
 
     let pool = S::open(BUFFERS);
     let stamps: Arc<[AtomicU32]> = (0..BUFFERS).map(|_| AtomicU32::new(0)).collect();

@@ -313,10 +313,7 @@ fn one_stays_out() {
             thread::spawn(move || {
                 let own = model.pool.take_seat();
                 let notice = model.give(&own, grant);
-                assert!(
-                    !(notice.is_abandoned() && model.pool.is_drained()),
-                    "ended while a buffer was out"
-                );
+                assert!(!(notice.is_abandoned() && model.pool.is_drained()), "ended while a buffer was out");
             })
         };
         let kept = model.pool.claim(&first).unwrap();

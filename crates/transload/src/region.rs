@@ -123,7 +123,9 @@ pub enum RegisterError {
         reason: String,
     },
     /// Nobody here can give that access.
-    #[error("{registrar} cannot register memory for {access:?}: remote access needs RDMA, which is not supported; use READ, WRITE or both")]
+    #[error(
+        "{registrar} cannot register memory for {access:?}: remote access needs RDMA, which is not supported; use READ, WRITE or both"
+    )]
     Unsupported {
         /// Who was asked.
         registrar: String,

@@ -60,7 +60,10 @@ fn buffers_are_disjoint_and_where_their_spans_say() {
             assert_eq!(lease.as_ptr(), base.wrapping_add(lease.span().offset()));
         }
         let indices: BTreeSet<_> = leases.iter().map(Lease::index).collect();
-        assert_eq!(indices.into_iter().collect::<Vec<_>>(), (0..u32::try_from(count).unwrap()).collect::<Vec<_>>());
+        assert_eq!(
+            indices.into_iter().collect::<Vec<_>>(),
+            (0..u32::try_from(count).unwrap()).collect::<Vec<_>>()
+        );
     }
 }
 
@@ -184,8 +187,10 @@ fn a_thread_that_ends_takes_nothing_with_it() {
             // Ends with hints in its seat, and with a handle that it forgets to use.
             thread::spawn(move || {
                 let mut handle = other.handle();
-                let leases: Vec<_> = all(&other).into_iter().collect();
-                leases.into_iter().for_each(|lease| handle.release(lease));
+                let leases = all(&other);
+                for lease in leases {
+                    handle.release(lease);
+                }
             })
             .join()
             .unwrap();
@@ -235,10 +240,13 @@ fn more_threads_than_seats_share() {
     for _ in 0..70 {
         standing.recv().unwrap();
     }
-    let threads: Vec<_> = gates.into_iter().map(|(go_on, thread)| {
-        drop(go_on);
-        thread
-    }).collect();
+    let threads: Vec<_> = gates
+        .into_iter()
+        .map(|(go_on, thread)| {
+            drop(go_on);
+            thread
+        })
+        .collect();
     for thread in threads {
         thread.join().unwrap();
     }

@@ -81,7 +81,11 @@ enum Step {
     /// One that was redeemed before.
     RedeemOld(usize),
     /// Numbers that nobody gave out.
-    RedeemMadeUp { index: u32, generation: u64, foreign: bool },
+    RedeemMadeUp {
+        index: u32,
+        generation: u64,
+        foreign: bool,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -108,14 +112,15 @@ proptest! {
         let mut quarantined = 0;
         for step in steps {
             match step {
-                Step::Acquire => match pool.try_acquire() {
-                    Ok(lease) => {
+                Step::Acquire => {
+                    if let Ok(lease) = pool.try_acquire() {
                         let index = lease.index();
                         prop_assert!(raws.iter().all(|raw: &RawLease| raw.index != index));
                         prop_assert!(leases.insert(index, lease).is_none(), "two owners");
+                    } else {
+                        prop_assert_eq!(leases.len() + raws.len() + quarantined, count);
                     }
-                    Err(_) => prop_assert_eq!(leases.len() + raws.len() + quarantined, count),
-                },
+                }
                 Step::Release(at) | Step::Quarantine(at) | Step::IntoRaw(at) if !leases.is_empty() => {
                     let index = *leases.keys().nth(at % leases.len()).unwrap();
                     let lease = leases.remove(&index).unwrap();

@@ -118,7 +118,9 @@ fn buffers_go_round_between_takers_and_givers() {
             })
         })
         .collect();
-    let count = |threads: Vec<thread::JoinHandle<u64>>| threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>();
+    let count = |threads: Vec<thread::JoinHandle<u64>>| {
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
+    };
     assert_eq!(count(takers), count(givers));
     assert_eq!(pool.available(), 700);
 }

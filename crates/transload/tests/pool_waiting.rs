@@ -76,7 +76,10 @@ fn closing_ends_every_wait() {
     let future = thread::spawn(move || block_on(by_future.acquire()).unwrap_err());
     until("two sleepers", || pool.statistics().waited >= 2);
     pool.close();
-    assert_eq!((thread.join().unwrap(), future.join().unwrap()), (AcquireError::Closed, AcquireError::Closed));
+    assert_eq!(
+        (thread.join().unwrap(), future.join().unwrap()),
+        (AcquireError::Closed, AcquireError::Closed)
+    );
 }
 
 #[test]

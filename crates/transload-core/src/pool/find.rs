@@ -128,7 +128,8 @@ mod tests {
     fn pool(buffers: usize) -> Pool<Box<[Slot]>, Box<[HintWord]>, FullBarrier> {
         let hints = Pool::<Box<[Slot]>, Box<[HintWord]>, FullBarrier>::hint_words(buffers);
         let slots = (0..buffers).map(|_| Slot::new()).collect();
-        Pool::new(slots, (0..hints).map(|_| HintWord::new()).collect(), FullBarrier).unwrap()
+        Pool::new(slots, (0..hints).map(|_| HintWord::new()).collect(), FullBarrier)
+            .expect("there are as many as needed")
     }
 
     #[test]

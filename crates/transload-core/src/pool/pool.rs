@@ -90,11 +90,8 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
         if needed != available {
             return Err(PoolGeometryError::Hints { needed, available });
         }
-        let shared = Shared {
-            attention: Attention::new(),
-            tick: AtomicU64::new(0),
-            quarantined: Counter::new(),
-        };
+        let shared =
+            Shared { attention: Attention::new(), tick: AtomicU64::new(0), quarantined: Counter::new() };
         Ok(Self {
             summary: Summary::full(count, hints),
             slots,

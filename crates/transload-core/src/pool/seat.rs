@@ -215,12 +215,7 @@ impl Seats {
                 return Seat::shared();
             }
             let now = taken | 1 << index;
-            match self.taken.compare_exchange(
-                taken,
-                now,
-                order!(Seat, Acquire),
-                order!(Seat, Acquire),
-            ) {
+            match self.taken.compare_exchange(taken, now, order!(Seat, Acquire), order!(Seat, Acquire)) {
                 Ok(_) => {
                     #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
                     self.used.fetch_max(index as u32 + 1, Ordering::Relaxed);

@@ -170,7 +170,6 @@ impl Slot {
     /// How many ticks ago, and by which seat, the buffer was leased; nothing if it is not.
     pub(super) fn holder(&self, now: u64) -> Option<(u64, usize)> {
         let word = self.0.load(Ordering::Relaxed);
-        #[expect(clippy::cast_possible_truncation, reason = "six bits")]
         let seat = (word >> SEAT & SEAT_MASK) as usize;
         matches!(word & STATE, LEASED | RAW).then(|| (now.wrapping_sub(word >> TICK) & TICK_MASK, seat))
     }

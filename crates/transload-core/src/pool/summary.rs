@@ -174,7 +174,7 @@ mod tests {
                 let found = drain(&summary, start);
                 assert_eq!(found.len(), buffers);
                 assert_eq!(found.iter().copied().collect::<BTreeSet<_>>(), (0..buffers).collect());
-                for word in summary.words.iter() {
+                for word in &summary.words {
                     assert_eq!(word.0.load(Ordering::Relaxed), 0);
                 }
                 for index in found {

@@ -7,7 +7,9 @@ use crate::memory::SlabError;
 #[non_exhaustive]
 pub enum AcquireError {
     /// At one moment during the call every buffer was leased, or quarantined.
-    #[error("all {capacity} buffers are leased; wait, give leases back earlier, or make the slab larger (statistics() names the oldest)")]
+    #[error(
+        "all {capacity} buffers are leased; wait, give leases back earlier, or make the slab larger (statistics() names the oldest)"
+    )]
     Exhausted {
         /// How many buffers there are.
         capacity: u32,
@@ -16,7 +18,9 @@ pub enum AcquireError {
     #[error("the pool is closed")]
     Closed,
     /// No buffer came free in the time that the caller had.
-    #[error("no buffer came free in time: {capacity} of {capacity} are leased, the oldest for at least {held_seconds} s; give leases back earlier, wait longer, or make the slab larger (statistics() names the buffer and the thread)")]
+    #[error(
+        "no buffer came free in time: {capacity} of {capacity} are leased, the oldest for at least {held_seconds} s; give leases back earlier, wait longer, or make the slab larger (statistics() names the buffer and the thread)"
+    )]
     TimedOut {
         /// For how long the oldest lease has been out, at least, in seconds: this number stops at its highest.
         held_seconds: u16,
@@ -37,7 +41,9 @@ impl AcquireError {
 #[non_exhaustive]
 pub enum PoolError {
     /// The slab has more buffers than a pool can count.
-    #[error("a pool has at most {max} buffers, and the slab has {actual}: make fewer and larger ones, or several slabs")]
+    #[error(
+        "a pool has at most {max} buffers, and the slab has {actual}: make fewer and larger ones, or several slabs"
+    )]
     TooManyBuffers {
         /// How many the slab has.
         actual: usize,
@@ -45,7 +51,9 @@ pub enum PoolError {
         max: usize,
     },
     /// The slab's buffers are longer than a lease can say.
-    #[error("a buffer of a pool has at most {max} bytes, and the slab's have {actual}: make more and smaller ones")]
+    #[error(
+        "a buffer of a pool has at most {max} bytes, and the slab's have {actual}: make more and smaller ones"
+    )]
     BuffersTooLarge {
         /// How long they are, in bytes.
         actual: usize,

@@ -58,11 +58,7 @@ fn told(core: &Core, notice: Notice) -> Option<(Arc<Core>, Notice)> {
 
 /// Works with the calling thread's seat at this pool. The work runs nobody else's code.
 #[inline]
-fn with<T>(
-    core: *const Core,
-    strong: impl FnOnce() -> Arc<Core>,
-    work: impl FnOnce(&Core, &Seat) -> T,
-) -> T {
+fn with<T>(core: *const Core, strong: impl FnOnce() -> Arc<Core>, work: impl FnOnce(&Core, &Seat) -> T) -> T {
     let (last, entry) = LAST.get();
     if ptr::eq(last, core) {
         // SAFETY: set to an entry in this thread's list, and cleared before that entry is dropped, on this thread too.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use transload_core::{Grant, MAX_BUFFERS, NoGrant, SEATS, Slot, HintWord};
+use transload_core::{Grant, HintWord, MAX_BUFFERS, NoGrant, SEATS, Slot};
 
 use super::body::{Body, Core, CorePool, LastHandle};
 use super::statistics::{OldestLease, PoolStatistics};
@@ -198,9 +198,7 @@ impl BufferPool {
             return Err(RawLeaseError::NoSuchBuffer { index: raw.index, capacity: self.capacity() });
         }
         let grant = core.pool.take_up(raw.index, raw.generation);
-        grant
-            .map(|grant| Lease::new(&self.body, grant))
-            .ok_or(RawLeaseError::Stale { index: raw.index })
+        grant.map(|grant| Lease::new(&self.body, grant)).ok_or(RawLeaseError::Stale { index: raw.index })
     }
 
     /// Redeems a raw lease and gives the buffer back.
