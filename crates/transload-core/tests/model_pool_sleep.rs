@@ -59,7 +59,7 @@ impl Bed {
 
 /// Waits as long as it takes, then uses the buffer and gives it back.
 fn wait_and_use(model: &Modelled, bed: &Bed, who: usize) {
-    let mut seat = Seat::shared();
+    let seat = Seat::shared();
     let grant = loop {
         bed.listen(who);
         model.pool.announce_waiter();
