@@ -10,7 +10,7 @@ use super::{AcquireError, BufferPool, Lease};
 
 /// One thread's way to a pool, for hot loops: it has a seat of its own, so no call looks for the calling thread's.
 ///
-/// Keeps the pool open as any other handle does. A lease that it gave out may be dropped or released anywhere.
+/// It is one thread's at a time: `Send`, not `Sync`. Keeps the pool open as any other handle does. A lease that it gave out may be dropped or released anywhere.
 ///
 /// ```
 /// # use transload::device::host::HostDevice;

@@ -57,7 +57,8 @@
 //!
 //! * No order and no fairness: which buffer comes is not said (mostly one that the thread gave back, whose lines are in
 //!   its cache), and `try_acquire` may take what somebody sleeps for. Who sleeps is called in turn, and calls again.
-//! * 63 threads or handles at a time have a seat of their own in a pool. Others share one, at some 50 ns a call.
+//! * 63 threads or handles at a time have a seat of their own in a pool. Others share one, with several locked
+//!   operations a call, on lines that all of them write.
 //! * A thread that has used a pool keeps its control words (8 bytes a buffer, never the buffers) until it ends or next
 //!   comes to a pool that is new to it.
 //! * All buffers of a pool have one size. For two sizes make two pools.
