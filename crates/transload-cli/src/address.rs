@@ -24,7 +24,6 @@ pub(crate) enum Address {
 
 impl Address {
     /// Whether a word is meant as an address, and no file's name.
-    #[allow(dead_code, reason = "for options that also name files")]
     pub(crate) fn is_meant_by(word: &str) -> bool {
         word.starts_with("tcp:") || word.starts_with("unix:")
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use common::{Done, arg, pump, transload};
 
-const OPTIONS: [&str; 22] = [
+const OPTIONS: [&str; 26] = [
     "from",
     "to",
     "message-size",
@@ -19,6 +19,10 @@ const OPTIONS: [&str; 22] = [
     "producers",
     "messages",
     "duration",
+    "connections",
+    "io",
+    "direct",
+    "pool-buffers",
     "framing",
     "batch-bytes",
     "batch-delay",
@@ -37,12 +41,14 @@ const OPTIONS: [&str; 22] = [
 ];
 
 /// Options with a default, and the default.
-const DEFAULTS: [(&str, &str); 14] = [
+const DEFAULTS: [(&str, &str); 16] = [
     ("from", "gen"),
     ("to", "auto"),
     ("message-size", "256"),
     ("capacity", "16384"),
     ("producers", "2"),
+    ("io", "auto"),
+    ("pool-buffers", "16"),
     ("framing", "stream"),
     ("batch-bytes", "256KiB"),
     ("batch-delay", "50us"),

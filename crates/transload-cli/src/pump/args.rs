@@ -1,6 +1,5 @@
 //! The options of `transload pump`.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,14 +10,17 @@ use transload::memory::Policy;
 use transload::pump::OnFull;
 
 use super::framing::Framing;
+use super::io::Io;
+use crate::address::Address;
 use crate::{units, usage};
 
 /// The options of `transload pump`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = usage::LOG_HELP)]
 pub(crate) struct PumpArgs {
-    /// Where messages come from: `gen` (generated), `-` (standard input) or a file.
-    #[arg(long, env = "TRANSLOAD_FROM", default_value = "gen", value_parser = from(), value_name = "gen|-|FILE")]
+    /// Where messages come from: `gen` (generated), `-` (standard input), a file, or all who connect to tcp:HOST:PORT
+    /// (port 0: any that is free) or unix:PATH (a socket for its owner alone). The address is printed to the standard error.
+    #[arg(long, env = "TRANSLOAD_FROM", default_value = "gen", value_parser = source(), value_name = "SOURCE")]
     pub(super) from: From,
     /// Where they go: auto, host, opencl[:N], vulkan[:N], cuda[:N] or metal[:N]. `auto` is the first GPU, else the host.
     #[arg(long, env = "TRANSLOAD_TO", default_value = "auto", value_name = "DEVICE")]
@@ -38,7 +40,19 @@ pub(crate) struct PumpArgs {
     /// Stop after this time. Generated messages stop after 5s if neither this nor --messages is given.
     #[arg(long, env = "TRANSLOAD_DURATION", value_parser = units::duration, value_name = "TIME")]
     pub(super) duration: Option<Duration>,
-    /// How a file or the standard input is cut into messages [default: stream].
+    /// Stop when so many connections have ended, and accept no more than those.
+    #[arg(long, env = "TRANSLOAD_CONNECTIONS", value_parser = clap::value_parser!(u64).range(1..), value_name = "N")]
+    pub(super) connections: Option<u64>,
+    /// How sockets and direct files are read; `auto` is io_uring where the kernel lets us use it.
+    #[arg(long, env = "TRANSLOAD_IO", value_enum, default_value_t)]
+    pub(super) io: Io,
+    /// Read a file past the page cache (O_DIRECT), into registered buffers.
+    #[arg(long, env = "TRANSLOAD_DIRECT", value_parser = BoolishValueParser::new())]
+    pub(super) direct: bool,
+    /// Buffers of 128 KiB for what cannot go straight into slots: lines and measured messages of connections, direct files.
+    #[arg(long, env = "TRANSLOAD_POOL_BUFFERS", default_value = "16", value_parser = clap::value_parser!(u16).range(1..=32768), value_name = "N")]
+    pub(super) pool_buffers: u16,
+    /// How what a source gives is cut into messages [default: stream].
     #[arg(long, env = "TRANSLOAD_FRAMING", value_enum)]
     pub(super) framing: Option<Framing>,
     /// Bytes of a full batch: it goes out as one transfer.
@@ -66,8 +80,8 @@ pub(crate) struct PumpArgs {
     #[arg(long, env = "TRANSLOAD_NUMA_NODE", value_name = "NODE")]
     pub(super) numa_node: Option<u32>,
     /// Write what arrived on the device, framing undone, to a file or `-` (the report then goes to the standard error).
-    #[arg(long, env = "TRANSLOAD_READ_BACK", value_parser = from(), value_name = "FILE|-")]
-    pub(super) read_back: Option<From>,
+    #[arg(long, env = "TRANSLOAD_READ_BACK", value_parser = target(), value_name = "FILE|-")]
+    pub(super) read_back: Option<Target>,
     /// Read every message back from the device and check each byte. On if no option at all is given.
     #[arg(long, env = "TRANSLOAD_VERIFY", value_parser = BoolishValueParser::new())]
     pub(super) verify: bool,
@@ -85,27 +99,37 @@ pub(crate) struct PumpArgs {
     pub(super) quiet: bool,
 }
 
-/// A source or a target: generated, the standard stream, or a file.
+/// Where messages come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum From {
     Gen,
     Standard,
     File(PathBuf),
+    Listen(Address),
 }
 
-impl std::convert::From<OsString> for From {
-    /// The names of files need not be text.
-    fn from(word: OsString) -> Self {
-        match word.to_str() {
-            Some("gen") => Self::Gen,
-            Some("-") => Self::Standard,
-            _ => Self::File(word.into()),
-        }
-    }
+/// Where what is read back goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Standard,
+    File(PathBuf),
 }
 
-fn from() -> impl TypedValueParser<Value = From> {
-    OsStringValueParser::new().map(From::from)
+/// The names of files need not be text.
+fn source() -> impl TypedValueParser<Value = From> {
+    OsStringValueParser::new().try_map(|word| match word.to_str() {
+        Some("gen") => Ok(From::Gen),
+        Some("-") => Ok(From::Standard),
+        Some(address) if Address::is_meant_by(address) => address.parse().map(From::Listen),
+        _ => Ok(From::File(word.into())),
+    })
+}
+
+fn target() -> impl TypedValueParser<Value = Target> {
+    OsStringValueParser::new().map(|word| match word.to_str() {
+        Some("-") => Target::Standard,
+        _ => Target::File(word.into()),
+    })
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -180,7 +204,7 @@ impl PumpArgs {
 
     /// Whether the report is JSON on the standard error, where programs read nothing but it.
     pub(crate) fn reports_json_beside_the_log(&self) -> bool {
-        self.json && self.read_back == Some(From::Standard)
+        self.json && self.read_back == Some(Target::Standard)
     }
 
     /// Whether what arrives is checked.

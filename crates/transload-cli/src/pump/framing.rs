@@ -7,10 +7,11 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use transload::pump::{LENGTH_BYTES, SlotLayout};
 use transload_core::Flag;
 
-/// Bytes of the length in front of a payload.
-pub(super) const HEADER_BYTES: usize = 4;
+/// Bytes of the length in front of a payload, in a slot and in an input.
+pub(super) const HEADER_BYTES: usize = LENGTH_BYTES;
 
 /// How bytes are cut into messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -38,18 +39,16 @@ impl Framing {
         }
     }
 
+    /// How payloads lie in slots.
+    pub(super) fn layout(self) -> SlotLayout {
+        if self == Self::Fixed { SlotLayout::Dense } else { SlotLayout::Prefixed }
+    }
+
     /// Writes a payload into its slot.
     pub(super) fn fill(self, slot: &mut [u8], payload: &[u8]) {
-        if self == Self::Fixed {
-            slot.copy_from_slice(payload);
-            return;
-        }
-        let (header, body) = slot.split_at_mut(HEADER_BYTES);
-        // It fits: a slot with a header has at most `u32::MAX` bytes of payload.
-        header.copy_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes());
-        let (used, rest) = body.split_at_mut(payload.len());
-        used.copy_from_slice(payload);
-        rest.fill(0);
+        let begins = if self == Self::Fixed { 0 } else { HEADER_BYTES };
+        slot[begins..begins + payload.len()].copy_from_slice(payload);
+        self.layout().complete(slot, payload.len());
     }
 
     /// The payload in a slot, or nothing if its length is beyond the slot.

@@ -9,6 +9,8 @@ use transload::memory::Slab;
 use transload::pump::{Latency, Report};
 use transload::region::Region;
 
+use super::io::IoWords;
+use super::tally::Tally;
 use crate::failure::{Failure, exit};
 
 /// The document of `--json`, on success and on failure alike.
@@ -21,6 +23,8 @@ pub(super) struct Document {
     pub(super) rejected: u64,
     pub(super) skipped: u64,
     pub(super) bytes: u64,
+    /// Bytes of payload that were copied into slots, out of a buffer that they were read into.
+    pub(super) staged_bytes: u64,
     pub(super) seconds: f64,
     pub(super) messages_per_second: f64,
     pub(super) bytes_per_second: f64,
@@ -28,6 +32,14 @@ pub(super) struct Document {
     pub(super) batch_messages: BatchMessages,
     pub(super) device: Option<DeviceWords>,
     pub(super) memory: Option<MemoryWords>,
+    /// Where connections were accepted; null if none were.
+    pub(super) listening: Option<String>,
+    /// Connections that ended.
+    pub(super) connections: u64,
+    /// Those of them whose peer broke off or did not keep to the framing.
+    pub(super) bad_peers: u64,
+    /// What did the I/O; null if the source needs no proactor.
+    pub(super) io: Option<IoWords>,
     /// Messages that came back as they were sent; null if they were not checked.
     pub(super) verified: Option<u64>,
     /// Messages that came back otherwise; null if they were not checked.
@@ -73,6 +85,7 @@ pub(super) enum StoppedBy {
     Messages,
     Duration,
     End,
+    Connections,
     Signal,
     #[default]
     Error,
@@ -121,11 +134,20 @@ impl Document {
             BatchMessages { p50: report.batch_messages_p50, max: report.batch_messages_max };
     }
 
+    /// Adds what the sources counted.
+    pub(super) fn sourced(&mut self, tally: &Tally, io: Option<IoWords>, listening: Option<String>) {
+        self.staged_bytes = tally.staged_bytes.value();
+        self.connections = tally.connections.value();
+        self.bad_peers = tally.bad_peers.value();
+        self.io = io;
+        self.listening = listening;
+    }
+
     /// The exit code: failure outranks loss.
     pub(super) fn exit(&self) -> u8 {
         match &self.error {
             Some(failure) => failure.exit,
-            None if self.dropped + self.rejected > 0 => exit::DROPPED,
+            None if self.dropped + self.rejected + self.bad_peers > 0 => exit::DROPPED,
             None => exit::OK,
         }
     }
@@ -151,8 +173,17 @@ impl Document {
                 ),
             );
         }
+        if let Some(io) = &self.io {
+            line("io", io.words());
+        }
+        if self.listening.is_some() {
+            line("connections", format!("{} ended, {} of them bad", self.connections, self.bad_peers));
+        }
         line("accepted", format!("{} messages", self.accepted));
         line("delivered", format!("{} messages, {}", self.delivered, size(self.bytes)));
+        if self.io.is_some() {
+            line("staged", format!("{} copied into slots", size(self.staged_bytes)));
+        }
         for (name, count) in
             [("dropped", self.dropped), ("rejected", self.rejected), ("skipped", self.skipped)]
         {

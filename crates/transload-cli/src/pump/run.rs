@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
 use transload::pump::{PumpError, PumpHandle, PumpStopper, Report};
-use transload_core::Flag;
 
-use super::args::{From, PumpArgs};
+use super::args::{From, PumpArgs, Target};
 use super::progress::Show;
 use super::report::{Document, StoppedBy};
-use super::setup::Setup;
+use super::setup::{Setup, Started};
 use super::signals::StopSignals;
 use super::source::{Ended, Why};
+use super::stop::Stop;
 use crate::failure::{Failure, exit};
-use crate::output::{complain, print_to};
+use crate::output::{announce, complain, print_to};
 
 /// How often the main thread looks at time and signals.
 const LOOK: Duration = Duration::from_millis(20);
@@ -55,7 +55,7 @@ fn tell(args: &PumpArgs, document: &Document) -> u8 {
     };
     let printed = match (text.is_empty(), &args.read_back) {
         (true, _) => Ok(()),
-        (false, Some(From::Standard)) => print_to(&mut io::stderr().lock(), &text),
+        (false, Some(Target::Standard)) => print_to(&mut io::stderr().lock(), &text),
         (false, _) => print_to(&mut io::stdout().lock(), &text),
     };
     if let (Some(failure), false) = (&document.error, args.json) {
@@ -77,9 +77,14 @@ fn run(args: &PumpArgs, verify: bool) -> Result<Document, Failure> {
     let Setup { pump, mut document, counts, feed } = Setup::new(args, verify)?;
     let signals = StopSignals::watch()?;
     let (ended, endings) = channel();
-    let stop = Arc::new(Flag::new());
-    let sources = feed.start(args, &stop, &ended)?;
+    let stop = Arc::new(Stop::default());
+    let tally = feed.tally.clone();
+    // The file of a socket is removed when all is over.
+    let Started { sources, io, listening, file: _file } = feed.start(args, &stop, &ended)?;
     drop(ended);
+    if let Some(address) = &listening {
+        announce(address);
+    }
     let running = pump.spawn()?;
     let mut show = Show::new(args.quiet, args.stats_interval, args.messages);
     let mut intake = Watch { args, stop, signals, endings, left: sources, started: Instant::now() };
@@ -101,13 +106,14 @@ fn run(args: &PumpArgs, verify: bool) -> Result<Document, Failure> {
     };
     show.finish();
     document.ran(&report);
+    document.sourced(&tally, io, listening);
     document.verified = counts.as_ref().map(|counts| counts.verified.value());
     document.corrupt = counts.as_ref().map(|counts| counts.corrupt.value());
     let by_itself = stopped_by == StoppedBy::Error && failure.is_none();
     (document.stopped_by, document.error) = match report.error {
         // Whoever reads our standard output has read enough.
         Some(PumpError::Sink(error))
-            if error.kind() == io::ErrorKind::BrokenPipe && args.read_back == Some(From::Standard) =>
+            if error.kind() == io::ErrorKind::BrokenPipe && args.read_back == Some(Target::Standard) =>
         {
             (if by_itself { StoppedBy::End } else { stopped_by }, failure)
         }
@@ -137,7 +143,7 @@ enum Drained {
 /// Watches what may end the intake.
 struct Watch<'a> {
     args: &'a PumpArgs,
-    stop: Arc<Flag>,
+    stop: Arc<Stop>,
     signals: StopSignals,
     endings: Receiver<Ended>,
     /// Sources that still run.
@@ -234,6 +240,7 @@ fn stopped_by(why: Why) -> StoppedBy {
     match why {
         Why::Messages => StoppedBy::Messages,
         Why::End => StoppedBy::End,
+        Why::Connections => StoppedBy::Connections,
         Why::Stopped => StoppedBy::Error,
     }
 }

@@ -1,9 +1,10 @@
 //! From options to a pump that is ready to run, and the sources that feed it.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 
 use rustix::fs::{FileType, Stat, fstat, stat};
 use transload::device::{self, Device, Kind};
@@ -12,13 +13,18 @@ use transload::pump::{Intake, OnFull, Pump, PumpOptions};
 use transload::staging::{PinnedStagingBuffer, Producer};
 use transload_core::Flag;
 
-use super::args::{From, Lock, Pages, PumpArgs};
+use super::args::{From, Lock, Pages, PumpArgs, Target};
 use super::check::{By, Check, Counts};
 use super::digest::Digests;
+use super::io::{Io, IoOptions, IoWords};
 use super::pattern::{Pattern, PatternCheck};
 use super::report::Document;
 use super::sink::{self, ReadBack};
-use super::source::{self, Ended, Generate, Outlet, Read};
+use super::source::{
+    self, Direct, DirectFile, Ended, Generate, Listener, Outlet, Read, SocketFile, Sockets, Stage,
+};
+use super::stop::Stop;
+use super::tally::Tally;
 use crate::failure::Failure;
 
 /// Bytes read from a file at once.
@@ -37,12 +43,28 @@ pub(super) struct Feed {
     sources: Sources,
     intake: Intake,
     unended: Arc<Flag>,
+    digests: Option<Digests>,
+    pub(super) tally: Arc<Tally>,
 }
 
 /// What will feed it.
 enum Sources {
     Generated(Pattern),
-    Input { input: Box<dyn BufRead + Send>, digests: Option<Digests> },
+    Input(Box<dyn BufRead + Send>),
+    Direct(DirectFile),
+    Sockets(Listener),
+}
+
+/// The sources, running.
+#[derive(Debug, Default)]
+pub(super) struct Started {
+    /// How many there are.
+    pub(super) sources: usize,
+    pub(super) io: Option<IoWords>,
+    /// The address of those who listen.
+    pub(super) listening: Option<String>,
+    /// Removed at the end.
+    pub(super) file: Option<SocketFile>,
 }
 
 impl Setup {
@@ -59,7 +81,8 @@ impl Setup {
                 ))
             })?;
         let unended = Arc::new(Flag::new());
-        let sources = Sources::open(args, verify)?;
+        let sources = Sources::open(args)?;
+        let digests = (verify && args.from != From::Gen).then(Digests::default);
         let device = device::open(&args.to)?;
         let (producer, pump) = open_pump(args, slot_bytes, &*device)?;
         let document = Document::of_device(&*device, pump.region());
@@ -67,9 +90,7 @@ impl Setup {
         let (check, counts) = match (verify, &sources) {
             (false, _) => (None, None),
             (true, Sources::Generated(pattern)) => checked(By::Pattern(PatternCheck::new(*pattern)), lossy),
-            (true, Sources::Input { digests, .. }) => {
-                checked(By::Digest(digests.clone().unwrap_or_default()), lossy)
-            }
+            (true, _) => checked(By::Digest(digests.clone().unwrap_or_default()), lossy),
         };
         let write = args.read_back.as_ref().map(|to| sink::open(to, framing, unended.clone())).transpose()?;
         let pump = if check.is_some() || write.is_some() {
@@ -78,74 +99,111 @@ impl Setup {
             pump
         };
         let intake = Intake::new(producer, args.on_full, &pump)?;
-        Ok(Self { pump, document, counts, feed: Feed { sources, intake, unended } })
+        let feed = Feed { sources, intake, unended, digests, tally: Arc::default() };
+        Ok(Self { pump, document, counts, feed })
     }
 }
 
 impl Feed {
-    /// Starts the sources, each on a thread that tells how it ended. Says how many there are.
+    /// Starts the sources, each on a thread that tells how it ended.
     pub(super) fn start(
         self,
         args: &PumpArgs,
-        stop: &Arc<Flag>,
+        stop: &Arc<Stop>,
         ended: &Sender<Ended>,
-    ) -> Result<usize, Failure> {
+    ) -> Result<Started, Failure> {
         let outlet = Outlet { intake: self.intake, stop: stop.clone() };
+        if let Sources::Generated(pattern) = self.sources {
+            return generate(args, &outlet, pattern, ended);
+        }
+        let stage = Stage {
+            outlet,
+            framing: args.framing(),
+            message_size: args.message_size,
+            left: Cell::new(args.messages),
+            digests: self.digests,
+            // Behind the last line of one connection there may be others.
+            unended: match args.from {
+                From::Listen(_) if args.connections != Some(1) => Arc::default(),
+                _ => self.unended,
+            },
+            tally: self.tally,
+        };
+        let io = IoOptions { io: args.io, buffers: args.pool_buffers, lock: args.lock.into() };
         match self.sources {
-            Sources::Generated(pattern) => {
-                let producers = u64::from(args.producers);
-                for producer in 0..producers {
-                    let messages =
-                        args.messages.map(|all| all / producers + u64::from(producer < all % producers));
-                    let generate = Generate { outlet: outlet.clone(), pattern, producer, messages };
-                    source::start(format!("transload-gen-{producer}"), ended.clone(), || generate.run())?;
-                }
-                Ok(usize::from(args.producers))
-            }
-            Sources::Input { input, digests } => {
-                let read = Read {
-                    outlet,
-                    input,
-                    name: match &args.from {
-                        From::File(path) => path.display().to_string(),
-                        _ => "the standard input".to_owned(),
-                    },
-                    framing: args.framing(),
-                    message_size: args.message_size,
-                    messages: args.messages,
-                    digests,
-                    unended: self.unended,
+            Sources::Generated(_) => Ok(Started::default()),
+            Sources::Input(input) => {
+                let name = match &args.from {
+                    From::File(path) => path.display().to_string(),
+                    _ => "the standard input".to_owned(),
                 };
+                let read = Read { stage, input, name };
                 source::start("transload-read".to_owned(), ended.clone(), || read.run())?;
-                Ok(1)
+                Ok(Started { sources: 1, ..Started::default() })
+            }
+            Sources::Direct(file) => {
+                let direct = Direct { file, stage, io };
+                let io = start_io("transload-read", ended, |ready| direct.run(ready))?;
+                Ok(Started { sources: 1, io: Some(io), ..Started::default() })
+            }
+            Sources::Sockets(Listener { socket, bound, file }) => {
+                let sockets = Sockets { listener: socket, stage, io, connections: args.connections };
+                let io = start_io("transload-net", ended, |ready| sockets.run(ready))?;
+                Ok(Started { sources: 1, io: Some(io), listening: Some(bound), file })
             }
         }
     }
 }
 
+fn generate(
+    args: &PumpArgs,
+    outlet: &Outlet,
+    pattern: Pattern,
+    ended: &Sender<Ended>,
+) -> Result<Started, Failure> {
+    let producers = u64::from(args.producers);
+    for producer in 0..producers {
+        let messages = args.messages.map(|all| all / producers + u64::from(producer < all % producers));
+        let generate = Generate { outlet: outlet.clone(), pattern, producer, messages };
+        source::start(format!("transload-gen-{producer}"), ended.clone(), || generate.run())?;
+    }
+    Ok(Started { sources: args.producers.into(), ..Started::default() })
+}
+
+/// Starts a source whose proactor is made on its own thread, and waits until it is there.
+fn start_io(
+    name: &str,
+    ended: &Sender<Ended>,
+    source: impl FnOnce(SyncSender<Result<IoWords, Failure>>) -> Ended + Send + 'static,
+) -> Result<IoWords, Failure> {
+    let (ready, told) = sync_channel(1);
+    source::start(name.to_owned(), ended.clone(), || source(ready))?;
+    told.recv().unwrap_or_else(|_| Err(Failure::new("source", "a source's thread ended by a panic")))
+}
+
 impl Sources {
     /// Opens the input first of all: if it is not there, nothing else needs to be tried.
-    fn open(args: &PumpArgs, verify: bool) -> Result<Self, Failure> {
-        let input: Box<dyn BufRead + Send> = match &args.from {
+    fn open(args: &PumpArgs) -> Result<Self, Failure> {
+        match &args.from {
             From::Gen => {
-                let pattern = Pattern::new(args.message_size, args.producers).ok_or_else(|| {
+                Pattern::new(args.message_size, args.producers).map(Self::Generated).ok_or_else(|| {
                     Failure::usage(format!(
                         "messages of {} bytes cannot tell {} producers apart: use a larger --message-size",
                         args.message_size, args.producers
                     ))
-                })?;
-                return Ok(Self::Generated(pattern));
+                })
             }
-            From::Standard => Box::new(BufReader::with_capacity(READ_BYTES, io::stdin())),
+            From::Standard => Ok(Self::Input(Box::new(BufReader::with_capacity(READ_BYTES, io::stdin())))),
+            From::File(path) if args.direct => DirectFile::open(path).map(Self::Direct),
             From::File(path) => {
                 let file = File::open(path).map_err(|error| {
                     Failure::new("source", format!("cannot open {}: {error}", path.display()))
                         .fix("name a file that is there and that you may read")
                 })?;
-                Box::new(BufReader::with_capacity(READ_BYTES, file))
+                Ok(Self::Input(Box::new(BufReader::with_capacity(READ_BYTES, file))))
             }
-        };
-        Ok(Self::Input { input, digests: verify.then(Digests::default) })
+            From::Listen(address) => Listener::bind(address).map(Self::Sockets),
+        }
     }
 }
 
@@ -154,7 +212,21 @@ fn check_options(args: &PumpArgs) -> Result<(), Failure> {
     let generated = args.from == From::Gen;
     if generated && args.framing.is_some() {
         return Err(Failure::usage(
-            "--framing cuts a file or the standard input: use it with --from - or --from FILE",
+            "--framing cuts what a source gives: use it with a --from that is not gen",
+        ));
+    }
+    let listens = matches!(args.from, From::Listen(_));
+    if args.connections.is_some() && !listens {
+        return Err(Failure::usage(
+            "--connections counts who connects: use it with --from tcp:HOST:PORT or unix:PATH",
+        ));
+    }
+    if args.direct && !matches!(args.from, From::File(_)) {
+        return Err(Failure::usage("--direct reads a file: use it with --from FILE"));
+    }
+    if args.io != Io::Auto && !listens && !args.direct {
+        return Err(Failure::usage(
+            "--io is for sockets and direct files: use it with --from tcp:HOST:PORT, unix:PATH or --direct",
         ));
     }
     if overwrites(args) {
@@ -171,16 +243,14 @@ fn overwrites(args: &PumpArgs) -> bool {
         FileType::from_raw_mode(stat.st_mode).is_file().then_some((stat.st_dev, stat.st_ino))
     };
     let from = match &args.from {
-        From::Gen => None,
+        From::Gen | From::Listen(_) => None,
         From::Standard => file(fstat(io::stdin())),
         From::File(path) => file(stat(path)),
     };
     let to = match &args.read_back {
         None => None,
-        Some(From::Standard) => file(fstat(io::stdout())),
-        // `gen` names a file here.
-        Some(From::Gen) => file(stat("gen")),
-        Some(From::File(path)) => file(stat(path)),
+        Some(Target::Standard) => file(fstat(io::stdout())),
+        Some(Target::File(path)) => file(stat(path)),
     };
     from.is_some() && from == to
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use transload::pump::Sink;
 use transload_core::Flag;
 
-use super::args::From;
+use super::args::Target;
 use super::check::Check;
 use super::framing::{Framing, Unframer};
 use crate::failure::Failure;
@@ -50,16 +50,14 @@ impl Sink for ReadBack {
 
 /// Opens what `--read-back` names.
 pub(super) fn open(
-    target: &From,
+    target: &Target,
     framing: Framing,
     unended: Arc<Flag>,
 ) -> Result<Unframer<Box<dyn Write + Send>>, Failure> {
     const BUFFER_BYTES: usize = 256 << 10;
     let out: Box<dyn Write + Send> = match target {
-        From::Standard => Box::new(BufWriter::with_capacity(BUFFER_BYTES, io::stdout())),
-        // `gen` names a file here, like any other word.
-        From::Gen => Box::new(create("gen".as_ref(), BUFFER_BYTES)?),
-        From::File(path) => Box::new(create(path, BUFFER_BYTES)?),
+        Target::Standard => Box::new(BufWriter::with_capacity(BUFFER_BYTES, io::stdout())),
+        Target::File(path) => Box::new(create(path, BUFFER_BYTES)?),
     };
     Ok(Unframer::new(framing, out, unended))
 }

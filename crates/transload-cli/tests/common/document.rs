@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 /// What a field may hold.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+pub(super) enum Kind {
     Count,
     Rate,
     Text,
@@ -24,6 +24,7 @@ const DOCUMENT: Kind = Object(&[
     ("rejected", Count),
     ("skipped", Count),
     ("bytes", Count),
+    ("staged_bytes", Count),
     ("seconds", Rate),
     ("messages_per_second", Rate),
     ("bytes_per_second", Rate),
@@ -42,6 +43,10 @@ const DOCUMENT: Kind = Object(&[
             ("numa_node", OrNull(&Count)),
         ])),
     ),
+    ("listening", OrNull(&Text)),
+    ("connections", Count),
+    ("bad_peers", Count),
+    ("io", OrNull(&Object(&[("backend", Text), ("why", Text)]))),
     ("verified", OrNull(&Count)),
     ("corrupt", OrNull(&Count)),
     ("stopped_by", Text),
@@ -60,7 +65,7 @@ const LINE: Kind = Object(&[
     ("stalled_seconds", OrNull(&Rate)),
 ]);
 
-const STOPS: [&str; 5] = ["messages", "duration", "end", "signal", "error"];
+const STOPS: [&str; 6] = ["messages", "duration", "end", "connections", "signal", "error"];
 
 /// Reads one document on one line, and checks it.
 pub(crate) fn parse(text: &str) -> Value {
@@ -91,7 +96,7 @@ pub(crate) fn parse_line(text: &str) -> Value {
     line
 }
 
-fn read(text: &str, kind: Kind) -> Value {
+pub(super) fn read(text: &str, kind: Kind) -> Value {
     assert_eq!(text.trim_end().lines().count(), 1, "not one line: {text:?}");
     let document: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text:?}"));
     check(&document, kind, "document");

@@ -2,7 +2,11 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub(crate) mod document;
+pub(crate) mod filter;
+pub(crate) mod listening;
 pub(crate) mod privilege;
+pub(crate) mod receiver;
+pub(crate) mod send_document;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -10,6 +14,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -72,6 +77,12 @@ impl Run {
         self
     }
 
+    /// Every call for `io_uring` is answered with this error.
+    pub(crate) fn without_uring(mut self, errno: i32) -> Self {
+        filter::deny_io_uring(&mut self.command, errno);
+        self
+    }
+
     pub(crate) fn without_env(mut self) -> Self {
         self.command.env_clear();
         self
@@ -129,20 +140,34 @@ impl Run {
     }
 }
 
-fn collect(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        from.read_to_end(&mut bytes).expect("a pipe can be read");
-        bytes
-    })
+/// What a stream has given, by now or to its end.
+#[derive(Debug)]
+struct Collected {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    thread: JoinHandle<()>,
+}
+
+fn collect(mut from: impl Read + Send + 'static) -> Collected {
+    let bytes = Arc::new(Mutex::new(Vec::new()));
+    let collected = bytes.clone();
+    let thread = thread::spawn(move || {
+        let mut piece = vec![0; 1 << 16];
+        loop {
+            match from.read(&mut piece).expect("a pipe can be read") {
+                0 => break,
+                read => collected.lock().expect("no panic").extend_from_slice(&piece[..read]),
+            }
+        }
+    });
+    Collected { bytes, thread }
 }
 
 /// A run under way. It is killed if the test ends before it.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) child: Child,
-    stdout: Option<JoinHandle<Vec<u8>>>,
-    stderr: Option<JoinHandle<Vec<u8>>>,
+    stdout: Option<Collected>,
+    stderr: Option<Collected>,
     what: String,
 }
 
@@ -159,6 +184,12 @@ impl Running {
         tasks.flatten().any(|task| {
             std::fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim_end() == name)
         })
+    }
+
+    /// What it has said on its standard error by now.
+    pub(crate) fn stderr_so_far(&self) -> String {
+        let bytes = self.stderr.as_ref().map(|stderr| stderr.bytes.lock().expect("no panic").clone());
+        String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
     }
 
     /// Waits until it pumps: from then on it catches signals.
@@ -199,8 +230,9 @@ impl Drop for Running {
     }
 }
 
-fn taken(thread: JoinHandle<Vec<u8>>) -> Vec<u8> {
-    thread.join().expect("the reader of a pipe")
+fn taken(collected: Collected) -> Vec<u8> {
+    collected.thread.join().expect("the reader of a pipe");
+    std::mem::take(&mut *collected.bytes.lock().expect("no panic"))
 }
 
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -275,10 +307,15 @@ pub(crate) fn skip(name: &str, why: &str) {
 
 /// Whether there is an OpenCL device.
 pub(crate) fn has_opencl() -> bool {
+    has_check("opencl")
+}
+
+/// Whether `doctor` finds this here.
+pub(crate) fn has_check(name: &str) -> bool {
     let report: Value = serde_json::from_slice(&transload(["doctor", "--json"]).done().code(0).stdout)
         .expect("one document of JSON");
     let checks = report["checks"].as_array().expect("checks");
-    checks.iter().any(|check| check["name"] == "opencl" && check["status"] == "ok")
+    checks.iter().any(|check| check["name"] == name && check["status"] == "ok")
 }
 
 /// The device to test with beside the host, or a line that says that there is none.

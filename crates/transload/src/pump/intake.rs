@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::control::Control;
 use super::{OnFull, Pump, PumpError};
-use crate::staging::{EnqueueError, Producer};
+use crate::staging::{BatchReservation, EnqueueError, Producer};
 
 /// How long an intake waits for room before it asks the pump again to shed.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
@@ -66,33 +66,53 @@ impl Intake {
     ///
     /// [`EnqueueError::Closed`]; never `Full`.
     pub fn offer_with(&self, fill: impl FnOnce(&mut [u8])) -> Result<Outcome, EnqueueError> {
-        let mut slot = match self.producer.try_reserve_batch(1) {
-            Ok(slot) => slot,
-            Err(EnqueueError::Full) => match self.on_full {
-                OnFull::Reject => {
-                    self.control.rejected.add(1);
-                    return Ok(Outcome::Rejected);
-                }
-                OnFull::DropNew => {
-                    self.control.dropped_new.add(1);
-                    return Ok(Outcome::Dropped);
-                }
-                OnFull::Block | OnFull::DropOldest => self.wait_for_slot()?,
-            },
-            Err(error) => return Err(error),
-        };
+        let Some(mut slot) = self.reserve(1)? else { return Ok(self.turn_away(1)) };
         fill(slot.as_mut_slices().0);
         slot.commit();
         Ok(Outcome::Accepted)
     }
 
+    /// Slots for messages that are there to be written: from 1 to `max` (`max` of zero counts as one). `None` if there
+    /// is no room and the policy is not to wait for it: the messages are then to be [turned away](Intake::turn_away).
+    ///
+    /// Where the policy is to wait, it waits until there is room or the ring is closed, and holds nothing meanwhile.
+    /// The pump waits for what is reserved: ask only for messages that are at hand.
+    ///
+    /// # Errors
+    ///
+    /// [`EnqueueError::Closed`]; never `Full`.
+    #[inline]
+    pub fn reserve(&self, max: usize) -> Result<Option<BatchReservation<'_>>, EnqueueError> {
+        match self.producer.try_reserve_batch(max) {
+            Ok(slots) => Ok(Some(slots)),
+            Err(EnqueueError::Full) => match self.on_full {
+                OnFull::Reject | OnFull::DropNew => Ok(None),
+                OnFull::Block | OnFull::DropOldest => self.wait_for_slots(max).map(Some),
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Counts messages for which [`reserve`](Intake::reserve) had no room, as the policy says: as accepted and dropped
+    /// with [`OnFull::DropNew`], else as refused.
+    pub fn turn_away(&self, messages: usize) -> Outcome {
+        let (count, outcome) = match self.on_full {
+            OnFull::DropNew => (&self.control.dropped_new, Outcome::Dropped),
+            OnFull::Reject | OnFull::Block | OnFull::DropOldest => {
+                (&self.control.rejected, Outcome::Rejected)
+            }
+        };
+        count.add(messages as u64);
+        outcome
+    }
+
     #[cold]
-    fn wait_for_slot(&self) -> Result<crate::staging::BatchReservation<'_>, EnqueueError> {
+    fn wait_for_slots(&self, max: usize) -> Result<BatchReservation<'_>, EnqueueError> {
         loop {
             if self.on_full == OnFull::DropOldest {
                 self.control.shed.raise();
             }
-            match self.producer.reserve_batch_timeout(1, ASK_AGAIN) {
+            match self.producer.reserve_batch_timeout(max, ASK_AGAIN) {
                 Err(EnqueueError::Full) => {}
                 done => return done,
             }

@@ -18,6 +18,10 @@
 //! That is decided where messages come in, by the [`OnFull`] of the [`Intake`]. Nothing that was accepted is lost
 //! without being counted: at rest, `accepted == delivered + dropped`.
 //!
+//! # Sockets
+//!
+//! A [`SocketIntake`] receives what is already in a socket straight into slots.
+//!
 //! # Failures
 //!
 //! A copy that fails is tried again in its own place in the device queue, and holds back those behind it. When it is
@@ -63,6 +67,9 @@ mod pump;
 mod queue;
 mod report;
 mod sink;
+mod slot_layout;
+#[cfg(unix)]
+mod socket_intake;
 
 pub use error::PumpError;
 pub use handle::{PumpHandle, PumpStopper};
@@ -74,3 +81,6 @@ pub use progress::Progress;
 pub use pump::Pump;
 pub use report::Report;
 pub use sink::{Landed, Sink};
+pub use slot_layout::{LENGTH_BYTES, SlotLayout};
+#[cfg(unix)]
+pub use socket_intake::{Drained, Remainder, SocketIntake, SocketIntakeError};

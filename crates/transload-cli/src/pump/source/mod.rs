@@ -1,11 +1,17 @@
 //! Where messages come from: each source runs on threads of its own and offers to an intake.
 
+mod direct;
 mod generate;
 mod outlet;
 mod read;
+mod sockets;
+mod stage;
 mod thread;
 
+pub(super) use direct::{Direct, DirectFile};
 pub(super) use generate::Generate;
 pub(super) use outlet::Outlet;
 pub(super) use read::Read;
+pub(super) use sockets::{Listener, SocketFile, Sockets};
+pub(super) use stage::{Halt, Stage};
 pub(super) use thread::{Ended, Why, start};

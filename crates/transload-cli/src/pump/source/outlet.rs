@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use transload::pump::Intake;
-use transload_core::Flag;
+
+use crate::pump::stop::Stop;
 
 /// What every source has.
 #[derive(Clone, Debug)]
 pub(in crate::pump) struct Outlet {
     pub(in crate::pump) intake: Intake,
     /// Raised when sources are to stop.
-    pub(in crate::pump) stop: Arc<Flag>,
+    pub(in crate::pump) stop: Arc<Stop>,
 }
 
 impl Outlet {

@@ -15,6 +15,8 @@ pub(in crate::pump) enum Why {
     Messages,
     /// There is no more input.
     End,
+    /// As many connections have ended as should.
+    Connections,
     /// It was told to stop, or the ring was closed.
     Stopped,
 }

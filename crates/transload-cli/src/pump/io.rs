@@ -1,0 +1,82 @@
+//! The proactor of a source: which back end, and what it reads into.
+
+use clap::ValueEnum;
+use serde::Serialize;
+use transload::memory::{Policy, Slab};
+use transload::proactor::{Backend, Proactor, ProactorError};
+use transload::region::{Access, Region};
+
+use crate::failure::{Failure, exit};
+
+/// Bytes of a buffer for what cannot go straight into slots.
+pub(super) const BUFFER_BYTES: usize = 128 << 10;
+
+/// How sockets and direct files are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Io {
+    /// The best that the kernel lets us use.
+    #[default]
+    Auto,
+    /// Linux `io_uring`, or an error.
+    Uring,
+    /// `epoll` or `kqueue` and ordinary system calls.
+    Readiness,
+}
+
+/// Which back end does the work, for the report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct IoWords {
+    backend: &'static str,
+    why: String,
+}
+
+impl IoWords {
+    pub(super) fn words(&self) -> String {
+        format!("{} ({})", self.backend, self.why)
+    }
+}
+
+/// What a source's proactor is made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IoOptions {
+    pub(super) io: Io,
+    pub(super) buffers: u16,
+    pub(super) lock: Policy,
+}
+
+impl IoOptions {
+    /// A proactor for the calling thread.
+    pub(super) fn open(self) -> Result<(Proactor, IoWords), Failure> {
+        let builder = Proactor::builder();
+        let builder = match self.io {
+            Io::Auto => builder,
+            Io::Uring => builder.backend(Backend::Uring),
+            Io::Readiness => builder.backend(Backend::Readiness),
+        };
+        let proactor = builder.build().map_err(failed)?;
+        let choice = proactor.choice();
+        if self.io == Io::Auto && choice.backend != Backend::Uring {
+            tracing::warn!("without io_uring: {}", choice.why);
+        }
+        let words = IoWords { backend: choice.backend.name(), why: choice.why.clone() };
+        Ok((proactor, words))
+    }
+
+    /// Registered buffers to read into.
+    pub(super) fn buffers(self, proactor: &Proactor) -> Result<Region, Failure> {
+        let slab = Slab::builder(self.buffers.into(), BUFFER_BYTES).lock(self.lock).build()?;
+        proactor.register_slab(&slab, Access::WRITE).map_err(|error| Failure::new("memory", error))
+    }
+}
+
+/// Why there is no proactor, or no pool of one.
+pub(super) fn failed(error: ProactorError) -> Failure {
+    match error {
+        ProactorError::Denied { .. }
+        | ProactorError::Missing { .. }
+        | ProactorError::NoMemory { .. }
+        | ProactorError::NotBuilt => Failure { exit: exit::ABSENT, ..Failure::new("unavailable", error) }
+            .fix("use --io auto, or --io readiness"),
+        error => Failure::new("io", error),
+    }
+}
