@@ -1,12 +1,14 @@
-//! `cargo run --release -- ring`: transload's ring beside other queues.
+//! `cargo run --release -- ring`: transload's ring beside other queues; `io`: its sockets beside ordinary calls.
 
-use std::io::{self, Write};
+use std::fmt::Display;
+use std::io::Write;
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
+use serde::Serialize;
 use transload_bench::pin::{Cores, Spread};
-use transload_bench::ring;
 use transload_bench::settings::Settings;
+use transload_bench::{io, ring};
 
 /// Compares transload with other libraries.
 #[derive(Debug, Parser)]
@@ -18,15 +20,17 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// The staging ring beside other bounded queues; a few minutes
-    Ring(Ring),
+    Ring(Run),
+    /// Receives into slots and sends out of registered buffers, beside ordinary calls; a minute or two
+    Io(Run),
 }
 
 #[derive(Debug, Args)]
-struct Ring {
+struct Run {
     /// Some seconds instead of minutes, to see that everything runs; not for judging
     #[arg(long)]
     quick: bool,
-    /// Rounds, each of which runs every queue once [default: 9, with --quick 3]
+    /// Rounds, each of which runs everything once [default: 9, with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,
     /// Length of one timed run in milliseconds [default: 100, with --quick 15]
@@ -40,21 +44,35 @@ struct Ring {
     json: bool,
 }
 
+impl Run {
+    fn settings(&self) -> Result<Settings> {
+        let cores = Cores::detect(self.spread)?;
+        let mut settings = if self.quick { Settings::quick(cores) } else { Settings::full(cores) };
+        if let Some(rounds) = self.rounds {
+            settings.rounds = rounds.into();
+        }
+        if let Some(run_ms) = self.run_ms {
+            settings.run_ms = run_ms;
+        }
+        Ok(settings)
+    }
+
+    fn print(&self, document: &(impl Serialize + Display)) -> Result<()> {
+        let text = if self.json {
+            serde_json::to_string_pretty(document).context("cannot write the document as JSON")?
+        } else {
+            document.to_string().trim_end().to_owned()
+        };
+        writeln!(std::io::stdout(), "{text}").context("cannot write to standard output")
+    }
+}
+
 fn main() -> Result<()> {
-    let Cli { command: Command::Ring(options) } = Cli::parse();
-    let cores = Cores::detect(options.spread)?;
-    let mut settings = if options.quick { Settings::quick(cores) } else { Settings::full(cores) };
-    if let Some(rounds) = options.rounds {
-        settings.rounds = rounds.into();
+    match Cli::parse().command {
+        Command::Ring(run) => run.print(&ring::compare(run.settings()?, |what| eprintln!("ring: {what}"))?),
+        Command::Io(run) => {
+            let settings = run.settings()?;
+            run.print(&io::compare(&settings, |what| eprintln!("io: {what}"))?)
+        }
     }
-    if let Some(run_ms) = options.run_ms {
-        settings.run_ms = run_ms;
-    }
-    let document = ring::compare(settings, |what| eprintln!("ring: {what}"))?;
-    let text = if options.json {
-        serde_json::to_string_pretty(&document).context("cannot write the document as JSON")?
-    } else {
-        document.to_string().trim_end().to_owned()
-    };
-    writeln!(io::stdout(), "{text}").context("cannot write to standard output")
 }
