@@ -5,6 +5,7 @@ mod doctor;
 mod failure;
 mod output;
 mod pump;
+mod send;
 mod units;
 mod usage;
 
@@ -33,6 +34,11 @@ enum Command {
     /// Without any option: generated messages from two producers for five seconds, to the first GPU or else to the
     /// host, each byte read back and verified.
     Pump(Box<pump::PumpArgs>),
+    /// Sends generated messages, a file or the standard input to a socket, from registered buffers, and reports how that
+    /// went.
+    ///
+    /// A buffer is filled once and sent from where it lies; it is used again when the kernel has let go of it.
+    Send(Box<send::SendArgs>),
     /// Says what this machine can do, and what to run where it could do more. Changes nothing.
     Doctor(doctor::DoctorArgs),
 }
@@ -56,6 +62,7 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).without_time().init();
     match cli.command {
         Command::Pump(args) => pump::main(&args, matches.subcommand().map(|(_, pump)| pump)),
+        Command::Send(args) => send::main(&args),
         Command::Doctor(args) => match doctor::run(&args, &mut io::stdout().lock()) {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::FAILURE,

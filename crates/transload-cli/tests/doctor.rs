@@ -5,14 +5,13 @@ mod common;
 
 use std::{
     fs, io,
-    os::unix::process::CommandExt,
     process::{Command, Output, Stdio},
 };
 
 use serde_json::Value;
 
 const TRANSLOAD: &str = env!("CARGO_BIN_EXE_transload");
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 18] = [
     "kernel",
     "cores",
     "numa",
@@ -20,6 +19,14 @@ const NAMES: [&str; 10] = [
     "memlock",
     "shared_memory",
     "io_uring",
+    "io_uring.multishot-accept",
+    "io_uring.multishot-receive",
+    "io_uring.zero-copy-send",
+    "io_uring.fixed-buffers",
+    "io_uring.linked-sends",
+    "io_uring.single-issuer",
+    "io_backend",
+    "io_registration",
     "opencl",
     "vulkan",
     "cuda",
@@ -180,52 +187,76 @@ fn nobody_with_a_narrow_limit_sees_it_with_the_need() {
     assert!(line.contains("65536") && line.contains("4194304"), "{line}");
 }
 
-/// Answers `errno` to `io_uring_setup`, `_enter` and `_register` in the command to be started.
-fn deny_io_uring(command: &mut Command, errno: i32) {
-    // These three have the same numbers on all architectures.
-    const FIRST: u32 = 425;
-    const LAST: u32 = 427;
-    // What libc gives as `c_uint` or `i32`, in the widths of `struct sock_filter`.
-    let code = |bits: u32| u16::try_from(bits).expect("16 bits");
-    let errno = u32::try_from(errno).expect("positive");
-    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    let load = code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS);
-    let at_least = code(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K);
-    let above = code(libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K);
-    let answer = code(libc::BPF_RET | libc::BPF_K);
-    let mut filter = [
-        step(load, 0, 0, 0), // the number is the first field of struct seccomp_data
-        step(at_least, 0, 2, FIRST),
-        step(above, 1, 0, LAST),
-        step(answer, 0, 0, libc::SECCOMP_RET_ERRNO | errno),
-        step(answer, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let install = move || {
-        let program = libc::sock_fprog { len: 5, filter: filter.as_mut_ptr() };
-        // SAFETY: takes no pointers.
-        let first = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-        // SAFETY: `program` and the five steps that it names live until the call returns.
-        let second =
-            unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
-        if first == 0 && second == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-    };
-    // SAFETY: the closure makes two system calls, allocates nothing and takes no lock.
-    unsafe { command.pre_exec(install) };
-}
-
 #[test]
 fn io_uring_denied_says_by_whom() {
     for (errno, status, words) in
         [(libc::EPERM, "warn", "denied by policy"), (libc::ENOSYS, "absent", "not known")]
     {
         let mut command = doctor(&["--json"]);
-        deny_io_uring(&mut command, errno);
+        common::filter::deny_io_uring(&mut command, errno);
         let checks = report(&mut command);
         let check = named(&checks, "io_uring");
         assert_eq!(text(check, "status"), status, "{check}");
         assert!(text(check, "value").starts_with(words), "{check}");
         assert!(text(check, "detail").contains("readiness"), "{check}");
         assert!(text(check, "fix").contains("seccomp=unconfined"), "{check}");
+        // Each feature says what is done without it, and what does the work says why.
+        let features = checks.iter().filter(|check| text(check, "name").starts_with("io_uring."));
+        let without = features.map(|check| (text(check, "status"), text(check, "detail").len() > 20));
+        assert_eq!(without.collect::<Vec<_>>(), [("absent", true); 6]);
+        let backend = named(&checks, "io_backend");
+        assert_eq!((text(backend, "status"), text(backend, "value")), ("ok", "readiness"), "{backend}");
+        assert!(text(backend, "detail").contains("io_uring_setup"), "{backend}");
+        assert_eq!(text(named(&checks, "io_registration"), "status"), "absent");
+    }
+}
+
+/// What doctor says is what `send` finds.
+#[test]
+fn the_back_end_is_the_one_that_sends() {
+    let checks = report(&mut doctor(&["--json"]));
+    let receiver = common::receiver::Receiver::tcp(1);
+    let args = ["send", "--to", &receiver.address, "--messages", "10", "--json"];
+    let document = common::send_document::parse(common::transload(args).done().code(0).text());
+    assert_eq!(receiver.one().len(), 2560);
+    let backend = named(&checks, "io_backend");
+    assert_eq!(document["backend"]["name"], text(backend, "value"));
+    assert_eq!(document["backend"]["why"], text(backend, "detail"));
+    let is_pinned = text(named(&checks, "io_registration"), "status") == "ok";
+    assert_eq!(document["memory"]["registration"] == "pinned", is_pinned, "{document}");
+}
+
+#[test]
+fn nobody_without_memory_for_a_ring_sees_why() {
+    let Some(nobody) = common::privilege::Nobody::new() else {
+        common::skip("doctor::nobody_without_memory_for_a_ring_sees_why", common::privilege::WHY);
+        return;
+    };
+    let program = nobody.folder.path().join("transload");
+    // A user of its own: the limit is one of all processes of a user together.
+    let run = |memlock: &str| {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid", "64712", "--regid", "64712", "--clear-groups", "--inh-caps=-all"])
+            .args(["--bounding-set=-all", "prlimit", &format!("--memlock={memlock}:{memlock}")])
+            .arg(&program)
+            .args(["doctor", "--json"]);
+        report(&mut command)
+    };
+    let checks = run("4096");
+    let ring = named(&checks, "io_uring");
+    assert_eq!(text(named(&checks, "io_backend"), "value"), "readiness");
+    if text(ring, "value").starts_with("no memory") {
+        assert_eq!(text(ring, "status"), "warn", "{ring}");
+        assert!(text(ring, "detail").contains("RLIMIT_MEMLOCK allows 4096 bytes"), "{ring}");
+        assert!(text(ring, "fix").contains("memlock=4259840"), "{ring}");
+    }
+    let checks = run("262144");
+    if text(named(&checks, "io_uring"), "status") == "ok" {
+        let registration = named(&checks, "io_registration");
+        assert_eq!(text(registration, "status"), "warn", "{registration}");
+        assert!(text(registration, "detail").contains("4194304 bytes"), "{registration}");
+        assert!(text(registration, "fix").contains("memlock=4259840"), "{registration}");
     }
 }
 

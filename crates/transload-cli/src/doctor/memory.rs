@@ -98,18 +98,22 @@ fn memlock(limit: &MemlockLimit) -> Check {
     }
     let need = limit.locked_bytes.saturating_add(DEFAULT_SLAB_BYTES);
     let kib = need.div_ceil(1024);
-    let fix = if limit.hard.is_some_and(|hard| need > hard) {
-        // For the shell in which it is typed, and all that is started from there.
-        as_root(&format!("prlimit --pid $$ --memlock={need}:{need}"))
-    } else {
-        format!("ulimit -l {kib}")
-    };
     Check::new("memlock", Status::Warn, value)
         .detail(format!(
             "the default slab needs {need} bytes and is made without page-lock; \
              in a systemd unit set LimitMEMLOCK={kib}K, for a container --ulimit memlock={need}"
         ))
-        .fix(fix)
+        .fix(raise_memlock(limit, need))
+}
+
+/// What lets so many bytes be locked.
+pub(super) fn raise_memlock(limit: &MemlockLimit, need: u64) -> String {
+    if limit.hard.is_some_and(|hard| need > hard) {
+        // For the shell in which it is typed, and all that is started from there.
+        as_root(&format!("prlimit --pid $$ --memlock={need}:{need}"))
+    } else {
+        format!("ulimit -l {}", need.div_ceil(1024))
+    }
 }
 
 /// The one thing that everything else stands on, done for real.

@@ -6,8 +6,7 @@
 
 mod check;
 mod devices;
-#[cfg(target_os = "linux")]
-mod io_uring;
+mod io;
 mod kernel;
 mod memory;
 mod run;

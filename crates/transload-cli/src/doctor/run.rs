@@ -44,8 +44,7 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut dyn io::Write) -> io::Result<bool
 fn checks() -> Vec<Check> {
     let mut checks = super::kernel::checks();
     checks.extend(super::memory::checks());
-    #[cfg(target_os = "linux")]
-    checks.push(super::io_uring::check());
+    checks.extend(super::io::checks());
     checks.extend(super::devices::checks());
     checks
 }

@@ -5,7 +5,7 @@
 /// The first 8 bytes, or as many as there are, are `number << producer_bits | producer`, little-endian. The rest are
 /// words mixed from that, so that a message that is torn, stale or shifted shows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pattern {
+pub(crate) struct Pattern {
     message_size: usize,
     producers: u64,
     producer_bits: u32,
@@ -15,7 +15,7 @@ pub(super) struct Pattern {
 
 impl Pattern {
     /// For so many producers; nothing if messages are too small to tell them apart.
-    pub(super) fn new(message_size: usize, producers: u16) -> Option<Self> {
+    pub(crate) fn new(message_size: usize, producers: u16) -> Option<Self> {
         let producer_bits = u16::BITS - (producers - 1).leading_zeros();
         let stamp_bits = u32::try_from(message_size.min(8)).ok()? * 8;
         (producer_bits <= stamp_bits).then_some(Self {
@@ -32,10 +32,19 @@ impl Pattern {
     }
 
     /// Writes a message.
-    pub(super) fn fill(self, producer: u64, number: u64, message: &mut [u8]) {
+    pub(crate) fn fill(self, producer: u64, number: u64, message: &mut [u8]) {
+        self.fill_from(producer, number, 0, message);
+    }
+
+    /// Writes a part of a message, from an offset in it on.
+    pub(crate) fn fill_from(self, producer: u64, number: u64, offset: usize, part: &mut [u8]) {
         let stamp = self.stamp(producer, number);
-        for (index, word) in message.chunks_mut(8).enumerate() {
-            word.copy_from_slice(&word_at(stamp, index as u64)[..word.len()]);
+        let (index, skipped) = (offset / 8, offset % 8);
+        let (first, rest) = part.split_at_mut(part.len().min((8 - skipped) % 8));
+        first.copy_from_slice(&word_at(stamp, index as u64)[skipped..skipped + first.len()]);
+        let next = offset.div_ceil(8);
+        for (index, word) in (next as u64..).zip(rest.chunks_mut(8)) {
+            word.copy_from_slice(&word_at(stamp, index)[..word.len()]);
         }
     }
 
@@ -135,6 +144,19 @@ mod tests {
             }
         }
         assert!(Pattern::new(1, 257).is_none());
+    }
+
+    #[test]
+    fn parts_make_up_the_whole() {
+        let pattern = Pattern::new(61, 3).unwrap();
+        let whole = message(pattern, 2, 77);
+        for cut in 0..=61 {
+            for end in cut..=61 {
+                let mut part = vec![0xAA; end - cut];
+                pattern.fill_from(2, 77, cut, &mut part);
+                assert_eq!(part, whole[cut..end], "{cut}..{end}");
+            }
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ const CAUGHT: [libc::c_int; 3] = [SIGINT, SIGTERM, SIGXFSZ];
 
 /// Counts the signals to stop that have come.
 #[derive(Clone, Debug)]
-pub(super) struct StopSignals {
+pub(crate) struct StopSignals {
     seen: Arc<Counter>,
     any: Arc<Flag>,
 }
@@ -22,7 +22,7 @@ impl StopSignals {
     ///
     /// Some drivers (those with LLVM inside) catch these signals too, and would be called in turn by who comes later:
     /// to end the process, on the small signal stacks of Rust's threads, which they overrun. So they are forgotten.
-    pub(super) fn watch() -> Result<Self, Failure> {
+    pub(crate) fn watch() -> Result<Self, Failure> {
         let signals = Self { seen: Arc::new(Counter::new()), any: Arc::new(Flag::new()) };
         let failed =
             |error: std::io::Error| Failure::new("signals", format!("signals cannot be caught: {error}"));
@@ -46,7 +46,7 @@ impl StopSignals {
     }
 
     /// How many have come.
-    pub(super) fn seen(&self) -> u64 {
+    pub(crate) fn seen(&self) -> u64 {
         if self.any.is_raised() { self.seen.value() } else { 0 }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 /// What a field may hold.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+pub(super) enum Kind {
     Count,
     Rate,
     Text,
@@ -96,7 +96,7 @@ pub(crate) fn parse_line(text: &str) -> Value {
     line
 }
 
-fn read(text: &str, kind: Kind) -> Value {
+pub(super) fn read(text: &str, kind: Kind) -> Value {
     assert_eq!(text.trim_end().lines().count(), 1, "not one line: {text:?}");
     let document: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text:?}"));
     check(&document, kind, "document");

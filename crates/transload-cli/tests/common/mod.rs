@@ -5,6 +5,8 @@ pub(crate) mod document;
 pub(crate) mod filter;
 pub(crate) mod listening;
 pub(crate) mod privilege;
+pub(crate) mod receiver;
+pub(crate) mod send_document;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

@@ -47,6 +47,16 @@ impl Capability {
         }
     }
 
+    /// Which kernels have it.
+    pub fn since(self) -> &'static str {
+        match self {
+            Self::LinkedSends => "Linux 5.3",
+            Self::MultishotAccept | Self::FixedBuffers => "Linux 5.19",
+            Self::MultishotReceive | Self::ZeroCopySend => "Linux 6.0",
+            Self::SingleIssuer => "Linux 6.1",
+        }
+    }
+
     /// What is done without it.
     pub fn fall_back(self) -> &'static str {
         match self {

@@ -110,7 +110,7 @@ impl Engine {
     }
 
     /// Does what was asked for.
-    fn obey(&mut self) {
+    pub(super) fn obey(&mut self) {
         let shared = self.shared.clone();
         let mut commands = std::mem::take(&mut self.commands);
         commands.extend(shared.lock().commands.drain(..));

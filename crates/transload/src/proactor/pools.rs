@@ -70,7 +70,9 @@ impl Pools {
         let pool =
             BufferPool::new(region).map_err(|error| ProactorError::Pool { reason: error.to_string() })?;
         let free = self.groups.iter().position(|in_use| !in_use).unwrap_or(self.groups.len());
-        let group = Group::try_from(free).map_err(|_| ProactorError::Pool {
+        // The highest number is the back ends' own, for what no pool has.
+        let group = Group::try_from(free).ok().filter(|&group| group < Group::MAX);
+        let group = group.ok_or_else(|| ProactorError::Pool {
             reason: format!(
                 "this proactor has {} receive pools, which is the most; drop some",
                 self.groups.len()

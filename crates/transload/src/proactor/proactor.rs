@@ -135,10 +135,14 @@ impl Proactor {
     /// [`RegisterError::Unsupported`] for remote access, [`RegisterError::Refused`] when called from within a waker that
     /// the proactor calls.
     pub fn register_slab(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError> {
-        let mut engine = self.engine.borrow_mut();
+        let Ok(mut engine) = self.engine.try_borrow_mut() else {
+            return Err(refused(slab.len_bytes(), "it is at work; do not call it from a waker"));
+        };
         let Some(engine) = engine.as_mut() else {
             return Err(refused(slab.len_bytes(), "it has been shut down"));
         };
+        // What has gone since the last turn makes room.
+        engine.obey();
         register(&mut *engine.backend, &engine.shared, slab, access)
     }
 
@@ -192,6 +196,8 @@ impl Proactor {
             reason: "the proactor is at work; do not call it from a waker".to_owned(),
         })?;
         let engine = engine.as_mut().ok_or(ProactorError::ShutDown)?;
+        // What has gone since the last turn makes room.
+        engine.obey();
         engine.pools.make(&mut *engine.backend, &engine.shared, region)
     }
 

@@ -7,6 +7,7 @@ use io_uring::opcode;
 use io_uring::squeue::Entry;
 use io_uring::types::Fd;
 use rustix::io::Errno;
+use rustix::process::{Pid, getpid};
 
 use super::alarm::UringAlarm;
 use super::completions::Completions;
@@ -23,6 +24,9 @@ use crate::proactor::capability::{Capabilities, Capability};
 use crate::proactor::error::ProactorError;
 use crate::proactor::key::Key;
 
+/// How long a cancellation that found nothing waits for something to happen before it is tried again.
+const RETRY: Duration = Duration::from_millis(10);
+
 /// The back end of `io_uring`. With [`Capability::SingleIssuer`] the thread that opens it is the only one that may use
 /// it.
 #[derive(Debug)]
@@ -33,6 +37,8 @@ pub(crate) struct UringBackend {
     pub(super) slots: Slots,
     capabilities: Capabilities,
     alarm: Arc<UringAlarm>,
+    /// Whose ring it is.
+    process: Pid,
     /// Whether the ring polls the alarm.
     is_armed: bool,
     /// The last request of a chain that had no more room, while that chain is being started.
@@ -62,6 +68,7 @@ impl UringBackend {
             slots,
             capabilities,
             alarm,
+            process: getpid(),
             is_armed: false,
             chain_cut_at: None,
             beyond: Vec::new(),
@@ -113,6 +120,12 @@ impl UringBackend {
         (ticket, entry.user_data(Token::Request(ticket).to_bits()))
     }
 
+    /// Whether another entry can follow in the same chain: if there is room, and this one can do all in one go.
+    fn may_link(&self, attempt: &Attempt<'_>) -> bool {
+        let has_room = self.ring.open_chain() + 1 < self.ring.longest_chain();
+        has_room && matches!(attempt, Attempt::Send { pieces, .. } if entries::is_whole(pieces))
+    }
+
     fn push_cancel(&mut self, ticket: Ticket) {
         let entry = entries::cancel(Token::Request(ticket).to_bits());
         let entry = entry.user_data(Token::Cancel(ticket).to_bits());
@@ -130,17 +143,30 @@ impl UringBackend {
         }
     }
 
+    /// Cancels what did not fit into a chain, once the chain has come to its end.
+    fn cancel_beyond(&mut self, completions: &mut Vec<Completion>) {
+        let requests = &mut self.requests;
+        self.beyond.retain(|&(last, key)| {
+            let waits = requests.awaits_result(last);
+            if !waits {
+                completions.push(Completion { key, event: Event::Done(Err(Errno::CANCELED)), more: false });
+            }
+            waits
+        });
+    }
+
     /// Reads what the kernel has completed; says whether the alarm was rung.
     fn reap(&mut self, completions: &mut Vec<Completion>) -> bool {
         let mut reaped = std::mem::take(&mut self.reaped);
         self.ring.reap(&mut reaped);
-        let (mut rang, mut progress) = (false, false);
+        let is_idle = reaped.is_empty();
+        let (mut is_rung, mut progress) = (false, false);
         for one in reaped.drain(..) {
             match Token::from_bits(one.user_data) {
                 Token::Alarm => {
                     self.alarm.silence();
                     self.is_armed = false;
-                    rang = true;
+                    is_rung = true;
                 }
                 // It was not found, because it waits for its turn in a chain, or has just completed. Only in the first
                 // case will it still be there, and then it is found later.
@@ -158,22 +184,15 @@ impl UringBackend {
             }
         }
         self.reaped = reaped;
-        let requests = &mut self.requests;
-        self.beyond.retain(|&(last, key)| {
-            let waits = requests.awaits_result(last);
-            if !waits {
-                completions.push(Completion { key, event: Event::Done(Err(Errno::CANCELED)), more: false });
-            }
-            waits
-        });
-        if progress {
+        self.cancel_beyond(completions);
+        if progress || is_idle {
             for ticket in std::mem::take(&mut self.missed) {
                 if self.requests.of(ticket).is_some() {
                     self.push_cancel(ticket);
                 }
             }
         }
-        rang
+        is_rung
     }
 }
 
@@ -195,9 +214,8 @@ impl Backend for UringBackend {
             return;
         }
         let (ticket, entry) = self.request(key, &attempt);
-        let has_room = self.ring.open_chain() + 1 < self.ring.longest_chain();
-        let linked = wants_link && has_room;
-        if wants_link && !has_room {
+        let linked = wants_link && self.may_link(&attempt);
+        if wants_link && !linked {
             self.chain_cut_at = Some(ticket);
         }
         let entry = if linked { entries::linked(entry) } else { entry };
@@ -207,8 +225,9 @@ impl Backend for UringBackend {
     }
 
     fn cancel(&mut self, key: Key) {
-        if let Some((ticket, request)) = self.requests.of_key(key) {
-            request.cancelled = true;
+        if let Some((ticket, request)) = self.requests.of_key(key)
+            && !std::mem::replace(&mut request.cancelled, true)
+        {
             self.push_cancel(ticket);
         }
     }
@@ -220,6 +239,8 @@ impl Backend for UringBackend {
         loop {
             let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
             let is_last = left.is_some_and(|left| left.is_zero());
+            let left = if self.missed.is_empty() { left } else { Some(left.unwrap_or(RETRY).min(RETRY)) };
+            self.cancel_beyond(completions);
             let wait = match left {
                 _ if completions.len() > before || self.ring.has_completions() => Wait::No,
                 Some(left) if left.is_zero() => Wait::No,
@@ -228,8 +249,8 @@ impl Backend for UringBackend {
             };
             self.arm();
             self.ring.submit_and_wait(wait)?;
-            let rang = self.reap(completions);
-            if rang || is_last || completions.len() > before {
+            let is_rung = self.reap(completions);
+            if is_rung || is_last || completions.len() > before {
                 return Ok(());
             }
         }
@@ -257,12 +278,40 @@ impl Backend for UringBackend {
     }
 }
 
+impl UringBackend {
+    /// Cancels all that is in flight and waits for it, but not for long. What comes of it has no owner any more:
+    /// leases and descriptors go.
+    fn drain(&mut self) {
+        const PATIENCE: Duration = Duration::from_millis(100);
+        let start = Instant::now();
+        let mut nobodys = Vec::new();
+        self.reap(&mut nobodys);
+        for ticket in self.requests.tickets() {
+            if let Some(request) = self.requests.of(ticket) {
+                request.cancelled = true;
+            }
+            self.push_cancel(ticket);
+        }
+        while self.requests.in_flight() > 0 && start.elapsed() < PATIENCE {
+            nobodys.clear();
+            let left = PATIENCE.saturating_sub(start.elapsed());
+            if let Err(errno) = self.wait(Some(left), &mut nobodys) {
+                tracing::debug!(%errno, "a ring that is closed cannot be drained");
+                break;
+            }
+        }
+    }
+}
+
 impl Drop for UringBackend {
     fn drop(&mut self) {
-        // Leases and descriptors that are in the queue already have owners: nobody.
-        let mut late = Vec::new();
-        self.reap(&mut late);
-        drop(late);
+        if self.process != getpid() {
+            // A child of a fork has neither the ring's memory nor the right to end what is the parent's.
+            self.groups.leak_all();
+            self.requests.leak();
+            return;
+        }
+        self.drain();
         // The budget of locked memory comes back now, rather than when the kernel gets round to the closed ring.
         if !self.slots.is_empty()
             && let Err(errno) = self.ring.remove_slots()

@@ -60,10 +60,10 @@ impl BufferRing {
         })
     }
 
-    /// Lends the kernel what the pool has, as far as there is room.
-    pub(super) fn refill(&mut self, pool: &BufferPool) {
+    /// Lends the kernel what the pool has, as far as there is room; says whether that was anything.
+    pub(super) fn refill(&mut self, pool: &BufferPool) -> bool {
         if self.free.is_empty() || pool.acquire_batch(self.free.len(), &mut self.fresh).is_err() {
-            return;
+            return false;
         }
         while let Some(lease) = self.fresh.pop() {
             let Some(buffer) = self.free.pop() else { break };
@@ -71,12 +71,13 @@ impl BufferRing {
             self.lent[usize::from(buffer)] = Some(lease);
             self.tail = self.tail.wrapping_add(1);
         }
-        let tail = self.entry(0).wrapping_byte_add(offset_of!(Entry, tail)).cast::<u16>();
+        let tail = self.field(0, offset_of!(Entry, tail));
         // SAFETY: the ring's memory is aligned, is there while `self` is (I2), and everybody accesses the tail as an
         // atomic.
         let tail = unsafe { AtomicU16::from_ptr(tail) };
         // Released: the kernel, which acquires it, sees the entries before it.
         tail.store(self.tail, Ordering::Release);
+        true
     }
 
     /// Takes back a buffer that the kernel has chosen.
@@ -88,24 +89,21 @@ impl BufferRing {
 
     /// Writes the entry at the tail. All but the first entry's tail, which is written by itself.
     fn write(&self, lease: &Lease, buffer: u16) {
-        let entry = self.entry(self.tail & (self.entries - 1));
+        let entry = self.tail & (self.entries - 1);
         let address = lease.as_ptr().expose_provenance() as u64;
         let len_bytes = u32::try_from(lease.capacity()).unwrap_or(u32::MAX);
         // SAFETY: the entry lies in the ring's memory (I2), and is ours until the tail says that it is written (I1).
-        unsafe { (&raw mut (*entry).address).write(address) };
+        unsafe { self.field::<u64>(entry, offset_of!(Entry, address)).write(address) };
         // SAFETY: as above.
-        unsafe { (&raw mut (*entry).len_bytes).write(len_bytes) };
+        unsafe { self.field::<u32>(entry, offset_of!(Entry, len_bytes)).write(len_bytes) };
         // SAFETY: as above.
-        unsafe { (&raw mut (*entry).buffer).write(buffer) };
+        unsafe { self.field::<u16>(entry, offset_of!(Entry, buffer)).write(buffer) };
     }
 
-    fn entry(&self, index: u16) -> *mut Entry {
-        #[expect(
-            clippy::cast_ptr_alignment,
-            reason = "a slab begins on a page, and entries follow each other"
-        )]
-        let first = self.memory.as_ptr().cast::<Entry>();
-        first.wrapping_add(usize::from(index))
+    /// Where a field of an entry is.
+    fn field<T>(&self, entry: u16, offset: usize) -> *mut T {
+        let field = usize::from(entry) * size_of::<Entry>() + offset;
+        self.memory.as_ptr().wrapping_add(field).cast()
     }
 
     /// Takes the ring from the kernel, and only then gives memory and leases back. If the kernel keeps it, so do we,

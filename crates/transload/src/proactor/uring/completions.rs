@@ -26,6 +26,7 @@ impl Completions<'_> {
     /// Reads one completion of a request.
     pub(super) fn read(&mut self, ticket: Ticket, one: Reaped) {
         let Some(request) = self.requests.of(ticket) else {
+            self.requests.strays += 1;
             tracing::warn!(?ticket, ?one, "a completion of no request");
             return;
         };
@@ -64,6 +65,10 @@ impl Completions<'_> {
     fn chosen(&mut self, ticket: Ticket, group: Group, one: Reaped) {
         // Whatever the result, a buffer that the kernel took out of its ring is ours again.
         let lease = one.buffer().and_then(|buffer| self.groups.take(group, buffer));
+        let starved = result(one) == Err(Errno::NOBUFS) && !one.more();
+        if starved && self.goes_on(ticket, group) {
+            return;
+        }
         let event = match (result(one), lease) {
             (Ok(bytes @ 1..), Some(mut lease)) => {
                 lease.resize(bytes);
@@ -78,6 +83,20 @@ impl Completions<'_> {
             (Err(errno), _) => Event::Done(Err(errno)),
         };
         self.post(ticket, event, one.more());
+    }
+
+    /// Receives again after the kernel has run out of buffers, if some have come back meanwhile: nobody would say so once
+    /// more.
+    fn goes_on(&mut self, ticket: Ticket, group: Group) -> bool {
+        let Some(request) = self.requests.of(ticket).filter(|request| !request.cancelled) else {
+            return false;
+        };
+        let entry = entries::receive_many(request.fd(), group);
+        let has_buffers = self.groups.refill(group);
+        if has_buffers {
+            self.go_on(ticket, entry);
+        }
+        has_buffers
     }
 
     /// There is something to receive, and now a buffer is taken for it.

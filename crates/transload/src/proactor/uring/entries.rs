@@ -3,7 +3,6 @@
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{Fd, FsyncFlags};
 use io_uring::{opcode, types};
-use rustix::net::addr::SocketAddrArg;
 use rustix::net::{Shutdown, SocketAddrAny};
 
 use super::requests::Request;
@@ -14,6 +13,20 @@ pub(super) const REPORT_USAGE: u16 = 1 << 3;
 
 /// No call transfers more (`MAX_RW_COUNT`).
 const MOST_BYTES: usize = 0x7fff_f000;
+
+/// No call takes a longer list (`UIO_MAXIOV`).
+const MOST_PIECES: usize = 1024;
+
+/// Whether one call can transfer all of it.
+pub(super) fn is_whole(pieces: &[Piece]) -> bool {
+    let bytes = pieces.iter().fold(0, |sum: usize, piece| sum.saturating_add(piece.len_bytes));
+    pieces.len() <= MOST_PIECES && bytes <= MOST_BYTES
+}
+
+/// As many of the first pieces as a call takes.
+fn head(pieces: &[Piece]) -> &[Piece] {
+    &pieces[..pieces.len().min(MOST_PIECES)]
+}
 
 fn len(piece: Piece) -> u32 {
     u32::try_from(piece.len_bytes.min(MOST_BYTES)).unwrap_or(u32::MAX)
@@ -32,8 +45,10 @@ pub(super) fn send(request: &mut Request, pieces: &[Piece], zero_copy: bool, who
             .flags(flags)
             .zc_flags(REPORT_USAGE)
             .build(),
-        (_, false) => opcode::SendMsg::new(fd, request.message(pieces)).flags(flags.cast_unsigned()).build(),
-        (_, true) => opcode::SendMsgZc::new(fd, request.message(pieces))
+        (_, false) => {
+            opcode::SendMsg::new(fd, request.message(head(pieces))).flags(flags.cast_unsigned()).build()
+        }
+        (_, true) => opcode::SendMsgZc::new(fd, request.message(head(pieces)))
             .ioprio(REPORT_USAGE)
             .flags(flags.cast_unsigned())
             .build(),
@@ -48,7 +63,7 @@ pub(super) fn linked(entry: Entry) -> Entry {
 pub(super) fn receive(request: &mut Request, pieces: &[Piece]) -> Entry {
     match pieces {
         &[piece] => opcode::Recv::new(request.fd(), piece.address, len(piece)).build(),
-        _ => opcode::RecvMsg::new(request.fd(), request.message(pieces)).build(),
+        _ => opcode::RecvMsg::new(request.fd(), request.message(head(pieces))).build(),
     }
 }
 
@@ -94,13 +109,13 @@ pub(super) fn shutdown(fd: Fd, how: Shutdown) -> Entry {
 
 pub(super) fn read(request: &mut Request, pieces: &[Piece], offset: u64) -> Entry {
     let fd = request.fd();
-    match pieces {
-        &[piece @ Piece { slot: Some(slot), .. }] => {
+    match *pieces {
+        [piece @ Piece { slot: Some(slot), .. }] => {
             opcode::ReadFixed::new(fd, piece.address, len(piece), slot).offset(offset).build()
         }
-        &[piece] => opcode::Read::new(fd, piece.address, len(piece)).offset(offset).build(),
+        [piece] => opcode::Read::new(fd, piece.address, len(piece)).offset(offset).build(),
         _ => {
-            let (list, count) = request.list(pieces);
+            let (list, count) = request.list(head(pieces));
             opcode::Readv::new(fd, list, count).offset(offset).build()
         }
     }
@@ -108,13 +123,13 @@ pub(super) fn read(request: &mut Request, pieces: &[Piece], offset: u64) -> Entr
 
 pub(super) fn write(request: &mut Request, pieces: &[Piece], offset: u64) -> Entry {
     let fd = request.fd();
-    match pieces {
-        &[piece @ Piece { slot: Some(slot), .. }] => {
+    match *pieces {
+        [piece @ Piece { slot: Some(slot), .. }] => {
             opcode::WriteFixed::new(fd, piece.address, len(piece), slot).offset(offset).build()
         }
-        &[piece] => opcode::Write::new(fd, piece.address, len(piece)).offset(offset).build(),
+        [piece] => opcode::Write::new(fd, piece.address, len(piece)).offset(offset).build(),
         _ => {
-            let (list, count) = request.list(pieces);
+            let (list, count) = request.list(head(pieces));
             opcode::Writev::new(fd, list, count).offset(offset).build()
         }
     }

@@ -72,14 +72,20 @@ impl Groups {
         }
     }
 
+    /// Keeps all for ever.
+    pub(super) fn leak_all(&mut self) {
+        self.by_number.drain(..).flatten().filter_map(|receivers| receivers.ring).for_each(BufferRing::leak);
+    }
+
     pub(super) fn of(&mut self, group: Group) -> Option<&mut Receivers> {
         self.by_number.get_mut(usize::from(group))?.as_mut()
     }
 
-    /// Lends the kernel the buffers of this pool that have come back.
-    pub(super) fn refill(&mut self, group: Group) {
-        if let Some(Receivers { pool, ring: Some(ring) }) = self.of(group) {
-            ring.refill(pool);
+    /// Lends the kernel the buffers of this pool that have come back; says whether there are any.
+    pub(super) fn refill(&mut self, group: Group) -> bool {
+        match self.of(group) {
+            Some(Receivers { pool, ring: Some(ring) }) => ring.refill(pool),
+            _ => false,
         }
     }
 

@@ -31,4 +31,3 @@ mod slots;
 mod tests;
 
 pub(super) use backend::UringBackend;
-pub(super) use opening::probe;

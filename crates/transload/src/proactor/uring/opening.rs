@@ -8,7 +8,6 @@ use io_uring::{IoUring, opcode, squeue};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use super::backend::UringBackend;
 use super::entries::REPORT_USAGE;
 use super::errors::{errno, no_ring, patiently};
 use super::ring::{Ring, Wait};
@@ -22,12 +21,6 @@ const REGISTER: &str = "io_uring_register";
 
 /// Completions that find room for each submission.
 const COMPLETIONS_EACH: u32 = 4;
-
-/// What `io_uring` can do here.
-pub(crate) fn probe() -> Result<Capabilities, ProactorError> {
-    use crate::proactor::backend::Backend;
-    UringBackend::open(8, Capabilities::ALL).map(|backend| backend.capabilities())
-}
 
 /// A ring that works, with what it can do and is allowed to.
 pub(super) fn open(
@@ -66,7 +59,8 @@ fn set_up(entries: u32, single_issuer: bool) -> Result<(IoUring, bool), Proactor
             builder.setup_submit_all();
         }
         if single_issuer {
-            builder.setup_single_issuer().setup_defer_taskrun();
+            // The flag tells when there are deferred completions, so that a look for them costs no system call.
+            builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
         }
         patiently(need_bytes, || builder.build(entries).map_err(|error| errno(&error)))
     };
@@ -139,11 +133,11 @@ fn require_operations(ring: &Ring) -> Result<(), ProactorError> {
 
 /// What is tried. Each but the first is bound to fail, and how it fails shows whether the kernel knows the flag: an
 /// unknown one is `EINVAL` before anything else is looked at.
-const TRIALS: u64 = 4;
-const NOTHING: u64 = 0;
-const RECEIVE: u64 = 1;
-const ACCEPT: u64 = 2;
-const SEND: u64 = 3;
+const TRIALS: usize = 4;
+const NOTHING: usize = 0;
+const RECEIVE: usize = 1;
+const ACCEPT: usize = 2;
+const SEND: usize = 3;
 
 /// Tries one operation of each kind that kernels know since different versions.
 fn try_operations(ring: &mut Ring) -> Result<Capabilities, ProactorError> {
@@ -159,10 +153,10 @@ fn try_operations(ring: &mut Ring) -> Result<Capabilities, ProactorError> {
     }
     let results = results(ring)?;
     drop((one, other));
-    if results[NOTHING as usize] != Some(Ok(())) {
+    if results[NOTHING] != Some(Ok(())) {
         return Err(ProactorError::Missing { call: ENTER, reason: "the operation NOP failed".to_owned() });
     }
-    let known = |trial: u64| matches!(results[trial as usize], Some(Ok(()) | Err(Failure::Other)));
+    let known = |trial: usize| matches!(results[trial], Some(Ok(()) | Err(Failure::Other)));
     let zero_copy = known(SEND)
         && operations.is_supported(opcode::SendZc::CODE)
         && operations.is_supported(opcode::SendMsgZc::CODE);
@@ -175,7 +169,7 @@ fn try_operations(ring: &mut Ring) -> Result<Capabilities, ProactorError> {
     Ok(found.fold(Capabilities::NONE, |all, (_, capability)| all.with(capability)))
 }
 
-fn trials(socket: &OwnedFd) -> [squeue::Entry; TRIALS as usize] {
+fn trials(socket: &OwnedFd) -> [squeue::Entry; TRIALS] {
     /// No pool has this number: the proactor's begin at 0.
     const NO_GROUP: u16 = u16::MAX;
     let fd = Fd(socket.as_raw_fd());
@@ -197,9 +191,9 @@ enum Failure {
 }
 
 /// How each trial ended.
-fn results(ring: &mut Ring) -> Result<[Option<Result<(), Failure>>; TRIALS as usize], ProactorError> {
+fn results(ring: &mut Ring) -> Result<[Option<Result<(), Failure>>; TRIALS], ProactorError> {
     const PATIENCE: Duration = Duration::from_secs(5);
-    let mut results = [None; TRIALS as usize];
+    let mut results = [None; TRIALS];
     let (mut ended, mut reaped) = (0, Vec::new());
     let start = Instant::now();
     while ended < TRIALS {
@@ -210,13 +204,14 @@ fn results(ring: &mut Ring) -> Result<[Option<Result<(), Failure>>; TRIALS as us
         waited.map_err(|errno| no_ring(ENTER, errno, 0))?;
         ring.reap(&mut reaped);
         for one in reaped.drain(..) {
-            ended += u64::from(!one.more());
+            ended += usize::from(!one.more());
             let result = match one.result {
                 0.. => Ok(()),
                 result if result == -libc::EINVAL => Err(Failure::Unknown),
                 _ => Err(Failure::Other),
             };
-            if let (Some(place), false) = (results.get_mut(one.user_data as usize), one.is_notification()) {
+            let trial = usize::try_from(one.user_data).unwrap_or(TRIALS);
+            if let (Some(place), false) = (results.get_mut(trial), one.is_notification()) {
                 place.get_or_insert(result);
             }
         }

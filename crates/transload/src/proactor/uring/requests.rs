@@ -149,6 +149,8 @@ pub(super) struct Requests {
     free: Vec<u32>,
     /// By a key's place: the request that a cancellation is about.
     by_key: Vec<Option<Ticket>>,
+    /// Completions of no request: a fault of ours, or of the kernel's.
+    pub(super) strays: u64,
 }
 
 impl Requests {
@@ -228,8 +230,17 @@ impl Requests {
         self.table.len() - self.free.len()
     }
 
-    /// Keeps all that the kernel may still touch for ever.
+    /// All that are in flight.
+    pub(super) fn tickets(&self) -> Vec<Ticket> {
+        let in_flight = (0..).zip(&self.table).filter(|(_, request)| !request.is_free);
+        in_flight.map(|(index, request)| Ticket { index, generation: request.generation }).collect()
+    }
+
+    /// Keeps all that the kernel may still touch for ever. The kernel keeps descriptors open by itself.
     pub(super) fn leak(&mut self) {
+        for request in &mut self.table {
+            request.open = Open::Nothing;
+        }
         let _never_dropped = std::mem::ManuallyDrop::new(std::mem::take(self));
     }
 }

@@ -18,6 +18,12 @@ pub(super) struct Reaped {
 }
 
 impl Reaped {
+    /// As if the kernel had said so.
+    #[cfg(test)]
+    pub(super) fn invented(result: i32, flags: u32) -> Self {
+        Self { user_data: 0, result, flags }
+    }
+
     /// Whether the kernel will say more about this request, and still has its memory.
     pub(super) fn more(self) -> bool {
         cqueue::more(self.flags)
@@ -46,7 +52,7 @@ struct Waiting {
 /// Entries keep their order, also through the backlog. A chain of linked entries enters the queue as a whole, since the
 /// kernel cuts it where a submission ends.
 pub(super) struct Ring {
-    ring: IoUring,
+    queues: IoUring,
     backlog: VecDeque<Waiting>,
     /// How many entries at the end of the backlog are an unfinished chain.
     open_chain: usize,
@@ -59,9 +65,9 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    pub(super) fn new(ring: IoUring) -> Self {
+    pub(super) fn new(queues: IoUring) -> Self {
         Self {
-            ring,
+            queues,
             backlog: VecDeque::new(),
             open_chain: 0,
             aside: Vec::new(),
@@ -73,7 +79,7 @@ impl Ring {
 
     /// How many entries the longest chain may have.
     pub(super) fn longest_chain(&self) -> usize {
-        self.ring.params().sq_entries() as usize
+        self.queues.params().sq_entries() as usize
     }
 
     /// How many entries are in the chain that is not finished yet.
@@ -131,7 +137,7 @@ impl Ring {
     ///
     /// As for [`push`](Self::push).
     unsafe fn push_now(&mut self, entry: &squeue::Entry) -> bool {
-        let mut queue = self.ring.submission();
+        let mut queue = self.queues.submission();
         // SAFETY: the caller's promise.
         unsafe { queue.push(entry) }.is_ok()
     }
@@ -145,10 +151,10 @@ impl Ring {
             if chain == 0 {
                 return;
             }
-            let mut queue = self.ring.submission();
+            let mut queue = self.queues.submission();
             if queue.capacity() - queue.len() < chain {
                 drop(queue);
-                if self.submit().is_err() || self.ring.submission().capacity() < chain {
+                if self.submit().is_err() || self.queues.submission().capacity() < chain {
                     return;
                 }
                 continue;
@@ -162,16 +168,22 @@ impl Ring {
 
     /// Whether there is something to submit.
     fn has_entries(&mut self) -> bool {
-        !self.backlog.is_empty() || !self.ring.submission().is_empty()
+        !self.backlog.is_empty() || !self.queues.submission().is_empty()
     }
 
     /// Whether there is something to reap.
     pub(super) fn has_completions(&mut self) -> bool {
-        !self.ring.completion().is_empty()
+        !self.queues.completion().is_empty()
+    }
+
+    /// Whether the kernel has completions that it only hands out when it is entered.
+    fn has_deferred(&mut self) -> bool {
+        let queue = self.queues.submission();
+        queue.taskrun() || queue.cq_overflow()
     }
 
     fn submit(&mut self) -> Result<(), Errno> {
-        let entries = self.ring.submission().len();
+        let entries = self.queues.submission().len();
         self.enter(entries, 0, EnterFlags::empty(), None)
     }
 
@@ -185,10 +197,10 @@ impl Ring {
         let aside = std::mem::take(&mut self.aside);
         self.backlog.extend(aside.into_iter().map(|entry| Waiting { entry, linked: false }));
         self.drain_backlog();
-        if wait == Wait::No && !self.has_entries() && self.has_completions() {
+        if wait == Wait::No && !self.has_entries() && (self.has_completions() || !self.has_deferred()) {
             return Ok(());
         }
-        let entries = self.ring.submission().len();
+        let entries = self.queues.submission().len();
         match self.enter_and_wait(entries, wait) {
             Err(Errno::AGAIN | Errno::BUSY) => {
                 // Too little memory, or too many completions that nobody has fetched. What is in flight goes on, so
@@ -233,7 +245,7 @@ impl Ring {
             return Err(errno);
         }
         let entries = u32::try_from(entries).unwrap_or(u32::MAX);
-        let submitter = self.ring.submitter();
+        let submitter = self.queues.submitter();
         let entered = match timeout {
             Some(timeout) => {
                 // The kernel takes no more than 63 bits of nanoseconds.
@@ -258,8 +270,8 @@ impl Ring {
                 result: entry.result(),
                 flags: entry.flags(),
             };
-            reaped.extend(self.ring.completion().map(copy));
-            if !self.ring.submission().cq_overflow() {
+            reaped.extend(self.queues.completion().map(copy));
+            if !self.queues.submission().cq_overflow() {
                 return;
             }
             // The kernel keeps them until it is entered with room in the queue.
@@ -273,18 +285,18 @@ impl Ring {
     /// Asks which operations the kernel has.
     pub(super) fn operations(&self) -> Result<Probe, Errno> {
         let mut probe = Probe::new();
-        self.ring.submitter().register_probe(&mut probe).map_err(|error| errno(&error))?;
+        self.queues.submitter().register_probe(&mut probe).map_err(|error| errno(&error))?;
         Ok(probe)
     }
 
     /// Makes an empty table of registered buffers.
     pub(super) fn create_slots(&self, count: u16) -> Result<(), Errno> {
-        self.ring.submitter().register_buffers_sparse(u32::from(count)).map_err(|error| errno(&error))
+        self.queues.submitter().register_buffers_sparse(u32::from(count)).map_err(|error| errno(&error))
     }
 
     /// Unpins all.
     pub(super) fn remove_slots(&self) -> Result<(), Errno> {
-        self.ring.submitter().unregister_buffers().map_err(|error| errno(&error))
+        self.queues.submitter().unregister_buffers().map_err(|error| errno(&error))
     }
 
     /// Pins memory under a number.
@@ -293,7 +305,7 @@ impl Ring {
     ///
     /// The memory stays mapped until the slot is cleared.
     pub(super) unsafe fn set_slot(&self, slot: u16, memory: libc::iovec) -> Result<(), Errno> {
-        let submitter = self.ring.submitter();
+        let submitter = self.queues.submitter();
         // SAFETY: the caller's promise.
         let done = unsafe { submitter.register_buffers_update(u32::from(slot), &[memory], None) };
         done.map_err(|error| errno(&error))
@@ -313,7 +325,7 @@ impl Ring {
     /// `entries` entries of 16 bytes at this address, and the buffers that they name, stay in place until the group is
     /// removed.
     pub(super) unsafe fn add_buffers(&self, group: u16, address: *mut u8, entries: u16) -> Result<(), Errno> {
-        let submitter = self.ring.submitter();
+        let submitter = self.queues.submitter();
         let address = address.expose_provenance() as u64;
         // SAFETY: the caller's promise.
         let done = unsafe { submitter.register_buf_ring_with_flags(address, entries, group, 0) };
@@ -322,7 +334,7 @@ impl Ring {
 
     /// Ends that.
     pub(super) fn remove_buffers(&self, group: u16) -> Result<(), Errno> {
-        self.ring.submitter().unregister_buf_ring(group).map_err(|error| errno(&error))
+        self.queues.submitter().unregister_buf_ring(group).map_err(|error| errno(&error))
     }
 }
 

@@ -3,8 +3,10 @@
 mod chains;
 mod files;
 mod limits;
+mod policies;
 mod receives;
 mod sends;
+mod storm;
 mod waits;
 
 use std::net::{TcpListener, TcpStream};
@@ -83,6 +85,14 @@ impl Bench {
         }
         let of_key = self.seen.iter().find(|completion| completion.key == key);
         assert!(of_key.is_none(), "{of_key:?}");
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(self.backend.requests.strays, 0, "completions of no request");
+        }
     }
 }
 

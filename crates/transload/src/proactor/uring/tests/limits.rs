@@ -36,6 +36,17 @@ fn slots_need_not_be_neighbours_and_a_full_table_says_so() {
     assert_eq!(bench.backend.slots.free(), 3);
 }
 
+#[test]
+fn slots_that_the_kernel_keeps_are_used_no_more() {
+    let mut bench = Bench::new();
+    let slots = bench.backend.register(&slab(2, 4096), 4096).unwrap();
+    let free = bench.backend.slots.free();
+    // Behind its back, so that it will be refused.
+    bench.backend.ring.remove_slots().unwrap();
+    bench.backend.unregister(&slots);
+    assert_eq!(bench.backend.slots.free(), free);
+}
+
 /// Set for the child that is told what to do.
 const TASK: &str = "TRANSLOAD_URING_TEST_TASK";
 

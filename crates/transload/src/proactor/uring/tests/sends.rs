@@ -2,6 +2,7 @@ use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
 use rustix::net::{AddressFamily, Shutdown, SocketAddrAny, SocketType, socket};
+use transload_core::Flag;
 
 use super::*;
 use crate::proactor::capability::Capability;
@@ -27,12 +28,7 @@ fn notified(bench: &mut Bench, key: Key) -> bool {
 
 /// Closes so that the other side sees a reset.
 fn reset(stream: TcpStream) {
-    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-    rustix::net::sockopt::set_socket_linger(
-        &stream,
-        Some(Duration::from_secs(linger.l_linger.cast_unsigned().into())),
-    )
-    .unwrap();
+    rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
     drop(stream);
 }
 
@@ -48,7 +44,9 @@ fn one_piece_and_several_are_sent_in_order() {
     let (mut bench, pool) = (Bench::new(), pool(4, 4096));
     let leases: Vec<_> = [b"one ".as_slice(), b"two ", b"three"].map(|part| filled(&pool, part)).into();
     let pieces: Vec<_> = leases.iter().map(piece).collect();
-    for (socket, mut peer) in [unix_pair()] {
+    let (unix, tcp) = (unix_pair(), tcp_pair());
+    let pairs: [(Socket, Box<dyn Read>); 2] = [(unix.0, Box::new(unix.1)), (tcp.0, Box::new(tcp.1))];
+    for (socket, mut peer) in pairs {
         let key = bench.start(send(&socket, &pieces[..1], false));
         assert_eq!(bench.done(key), Ok(4));
         let key = bench.start(send(&socket, &pieces, false));
@@ -57,6 +55,21 @@ fn one_piece_and_several_are_sent_in_order() {
         peer.read_exact(&mut bytes).unwrap();
         assert_eq!(&bytes, b"one one two three");
     }
+}
+
+#[test]
+fn a_list_that_is_too_long_is_sent_in_part() {
+    let (mut bench, pool) = (Bench::new(), pool(1500, 1));
+    let leases: Vec<_> = pattern(1500).iter().map(|byte| filled(&pool, &[*byte])).collect();
+    let pieces: Vec<_> = leases.iter().map(piece).collect();
+    let (socket, mut peer) = unix_pair();
+    let key = bench.start(send(&socket, &pieces, false));
+    assert_eq!(bench.done(key), Ok(1024));
+    let key = bench.start(send(&socket, &pieces[1024..], false));
+    assert_eq!(bench.done(key), Ok(476));
+    let mut bytes = [0; 1500];
+    peer.read_exact(&mut bytes).unwrap();
+    assert_eq!(bytes[..], pattern(1500));
 }
 
 #[test]
@@ -69,6 +82,45 @@ fn a_send_to_nobody_is_an_error_and_no_signal() {
     assert_eq!(bench.done(key), Err(Errno::PIPE));
 }
 
+static SIGNALLED: std::sync::OnceLock<Flag> = std::sync::OnceLock::new();
+
+extern "C" fn note_signal(_: libc::c_int) {
+    if let Some(flag) = SIGNALLED.get() {
+        flag.raise();
+    }
+}
+
+#[test]
+fn serial_no_send_raises_sigpipe() {
+    let signalled = SIGNALLED.get_or_init(Flag::new);
+    let handler = note_signal as extern "C" fn(libc::c_int) as *const () as libc::sighandler_t;
+    // SAFETY: the handler only stores an atomic. Everybody else here takes the signal for ignored, as good as this.
+    unsafe { libc::signal(libc::SIGPIPE, handler) };
+    let (mut bench, pool) = (Bench::new(), pool(2, 64));
+    let leases = [filled(&pool, b"lost"), filled(&pool, b"too")];
+    let pieces = leases.each_ref().map(piece);
+    for zero_copy in [false, true] {
+        for count in [1, 2] {
+            let (socket, peer) = tcp_pair();
+            reset(peer);
+            for _ in 0..3 {
+                let key = bench.start(send(&socket, &pieces[..count], zero_copy));
+                let (result, more) = sent(&mut bench, key);
+                assert!(matches!(result, Err(Errno::CONNRESET | Errno::PIPE)), "{result:?}");
+                if more {
+                    notified(&mut bench, key);
+                }
+            }
+        }
+    }
+    assert!(!signalled.is_raised());
+    // A write does.
+    let (socket, peer) = unix_pair();
+    drop(peer);
+    assert_eq!(rustix::io::write(&socket, b"lost"), Err(Errno::PIPE));
+    assert!(signalled.is_raised());
+}
+
 #[test]
 fn zero_copy_tells_the_result_and_then_that_the_memory_is_free() {
     let mut bench = Bench::new();
@@ -79,6 +131,8 @@ fn zero_copy_tells_the_result_and_then_that_the_memory_is_free() {
         let lease = filled(&pool, &pattern(3000));
         let key = bench.start(send(&socket, &[Piece { slot, ..piece(&lease) }], true));
         assert_eq!(sent(&mut bench, key), (Ok(3000), true));
+        assert!(bench.backend.requests.of_key(key).is_none(), "nothing is left to be cancelled");
+        bench.backend.cancel(key);
         let mut bytes = vec![0; 3000];
         peer.read_exact(&mut bytes).unwrap();
         assert_eq!(bytes, pattern(3000));
@@ -116,6 +170,7 @@ fn a_key_is_used_again_before_the_notification() {
                 Event::Done(result) => {
                     (total, results) = (total + result.unwrap(), results + 1);
                     awaited += usize::from(completion.more);
+                    assert!(bench.backend.requests.of_key(key).is_none(), "nothing is left to be cancelled");
                 }
                 Event::Notified { .. } => awaited -= 1,
                 other => panic!("{other:?}"),
@@ -164,6 +219,7 @@ fn an_error_of_a_zero_copy_send_is_kept_and_its_notification_follows() {
     if more {
         notified(&mut bench, key);
     }
+    bench.nothing(key);
     assert_eq!(bench.backend.requests.in_flight(), 0);
 }
 
@@ -178,6 +234,7 @@ fn a_socket_that_cannot_send_without_a_copy_says_so() {
     if more {
         notified(&mut bench, key);
     }
+    bench.nothing(key);
     assert_eq!(bench.backend.requests.in_flight(), 0);
 }
 

@@ -1,0 +1,235 @@
+//! From options to what a run needs: the input, a proactor, memory, addresses, connections.
+
+use std::fs::File as StdFile;
+use std::io;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+
+use rustix::fs::{FileType, SeekFrom, fstat, seek, tell};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrAny, SocketFlags, SocketType, socket_with, sockopt::set_tcp_nodelay,
+};
+use transload::memory::Slab;
+use transload::pool::BufferPool;
+use transload::proactor::{Backend, File, Handle, IoError, Proactor, ProactorError, Socket};
+use transload::region::Access;
+
+use super::args::{From, Io, SendArgs};
+use super::cutter::Cutter;
+use super::generator::Generator;
+use super::lane::{Common, Lane};
+use super::mailbox::Mailbox;
+use super::source;
+use crate::address::Address;
+use crate::failure::{Failure, exit};
+use crate::pump::framing::Framing;
+
+/// What is sent, opened.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// One for each connection.
+    Generated(Vec<Generator>),
+    /// A file, read at offsets from this one on.
+    File { file: File, name: String, offset: u64 },
+    /// Anything else: bytes come when they come.
+    Stream { file: StdFile, name: String },
+}
+
+impl Input {
+    pub(super) fn open(args: &SendArgs) -> Result<Self, Failure> {
+        let failed = |name: &str, error: io::Error| {
+            Failure::new("source", format!("cannot open {name}: {error}"))
+                .fix("name a file that is there and that you may read")
+        };
+        let (file, name) = match &args.from {
+            From::Gen => {
+                let generators =
+                    Generator::all(args.framing, args.message_size, args.connections, args.messages)?;
+                return Ok(Self::Generated(generators));
+            }
+            From::Standard => {
+                let name = "the standard input".to_owned();
+                let fd = io::stdin().as_fd().try_clone_to_owned().map_err(|error| failed(&name, error))?;
+                (StdFile::from(fd), name)
+            }
+            From::File(path) => {
+                let name = path.display().to_string();
+                (StdFile::open(path).map_err(|error| failed(&name, error))?, name)
+            }
+        };
+        let stat = fstat(&file).map_err(|error| failed(&name, error.into()))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => Err(failed(&name, io::ErrorKind::IsADirectory.into())),
+            FileType::RegularFile => {
+                // The shell may have read some of it already.
+                let offset = tell(&file).unwrap_or(0);
+                let bytes = u64::try_from(stat.st_size).unwrap_or(0).saturating_sub(offset);
+                check_whole(args, &name, bytes)?;
+                Ok(Self::File { file: file.into(), name, offset })
+            }
+            _ => Ok(Self::Stream { file, name }),
+        }
+    }
+
+    /// Leaves the offset of a file that others read as well where plain reads would have.
+    pub(super) fn sent(file: &File, offset: u64, bytes: u64) {
+        // Nothing follows from a file that cannot.
+        let _ = seek(file, SeekFrom::Start(offset.saturating_add(bytes)));
+    }
+}
+
+/// Refuses a file that does not end with a whole message, before anything is sent of it.
+fn check_whole(args: &SendArgs, name: &str, bytes: u64) -> Result<(), Failure> {
+    let size = args.message_size as u64;
+    let enough = args.messages.is_some_and(|messages| messages <= bytes / size);
+    if args.framing != Framing::Fixed || enough || bytes.is_multiple_of(size) {
+        return Ok(());
+    }
+    let message = format!(
+        "{name} has {bytes} bytes: {} messages of {size} and {} bytes more, which are none",
+        bytes / size,
+        bytes % size
+    );
+    Err(Failure::new("source", message)
+        .fix("check the file, --message-size and --framing; --framing stream takes any bytes"))
+}
+
+/// The proactor that was asked for.
+pub(super) fn proactor(io: Io) -> Result<Proactor, Failure> {
+    let builder = Proactor::builder();
+    let builder = match io.asked_for() {
+        Some(backend) => builder.backend(backend),
+        None => builder,
+    };
+    let built = builder.build().inspect(|proactor| {
+        let choice = proactor.choice();
+        if io == Io::Auto && choice.backend == Backend::Readiness {
+            tracing::warn!("io_uring is not used: {}", choice.why);
+        }
+    });
+    built.map_err(|error| {
+        let failure = Failure::new("unavailable", &error);
+        if io == Io::Auto && matches!(error, ProactorError::Os { .. }) {
+            return failure.fix("transload doctor shows what there is; more descriptors: ulimit -n 65536");
+        }
+        Failure { exit: exit::ABSENT, ..failure }
+            .fix("transload doctor shows what there is; --io auto takes what works")
+    })
+}
+
+/// A pool of registered memory. Files are read into it, so that it is registered for writing then.
+pub(super) fn pool(args: &SendArgs, proactor: &Proactor, input: &Input) -> Result<BufferPool, Failure> {
+    let (count, bytes) = args.buffers();
+    let slab = Slab::new(count, bytes).map_err(|error| {
+        let failure = Failure::from(error);
+        Failure { fix: Some("use fewer --buffers, or a smaller --buffer-size".to_owned()), ..failure }
+    })?;
+    let access = match input {
+        Input::Generated(_) => Access::READ,
+        Input::File { .. } | Input::Stream { .. } => Access::READ_WRITE,
+    };
+    let region = proactor.register_slab(&slab, access).map_err(|error| Failure::new("memory", error))?;
+    BufferPool::new(&region).map_err(|error| Failure::new("memory", error))
+}
+
+/// Where an address leads.
+pub(super) fn resolve(to: &Address) -> Result<Vec<SocketAddrAny>, Failure> {
+    let failed = |why: &dyn std::fmt::Display| {
+        Failure::new("connect", format!("cannot find {to}: {why}")).fix("check the name, or use the number")
+    };
+    match to.resolve() {
+        Ok(addresses) if addresses.is_empty() => Err(failed(&"the name stands for no address")),
+        Ok(addresses) => Ok(addresses),
+        Err(error) => Err(failed(&error)),
+    }
+}
+
+/// Connects to the first of some addresses where somebody listens.
+pub(super) async fn connect(
+    handle: &Handle,
+    to: &Address,
+    addresses: &[SocketAddrAny],
+) -> Result<Socket, Failure> {
+    let mut last = None;
+    for address in addresses {
+        match connect_to(handle, address).await {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = Some(error),
+        }
+    }
+    let error = last.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into());
+    let fix = match (to, error.kind()) {
+        (Address::Unix(_), io::ErrorKind::NotFound) => {
+            "start the receiver first: it makes the socket that is named"
+        }
+        (_, io::ErrorKind::ConnectionRefused) => {
+            "start the receiver first, and check that it listens there: ss -lx for unix, ss -lt for tcp"
+        }
+        (_, io::ErrorKind::TimedOut) => "check the host, and that no firewall drops connections to that port",
+        _ if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => {
+            "use fewer --connections, or raise the limit: ulimit -n 65536"
+        }
+        _ => "check the address, and that you may reach it",
+    };
+    Err(Failure::new("connect", format!("cannot connect to {to}: {error}")).fix(fix))
+}
+
+async fn connect_to(handle: &Handle, address: &SocketAddrAny) -> io::Result<Socket> {
+    let family = address.address_family();
+    let fd = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    if family != AddressFamily::UNIX {
+        // Lines that come one at a time are not to wait for each other.
+        set_tcp_nodelay(&fd, true)?;
+    }
+    let connected = handle.connect(Socket::from(fd), address.clone()).await;
+    connected.map_err(|error: IoError| io::Error::from(error))
+}
+
+/// What feeds each connection.
+pub(super) enum Feed {
+    Generated(std::vec::IntoIter<Generator>),
+    File { file: File, name: String, offset: u64, cutter: Cutter },
+    Stream { mailbox: std::sync::Arc<Mailbox>, name: String, cutter: Cutter },
+}
+
+impl Feed {
+    /// Starts to read where a thread does that.
+    pub(super) fn start(args: &SendArgs, input: Input, common: &Common) -> Result<Self, Failure> {
+        let cutter = Cutter::new(args.framing, args.message_size, args.messages);
+        Ok(match input {
+            Input::Generated(generators) => Self::Generated(generators.into_iter()),
+            Input::File { file, name, offset } => Self::File { file, name, offset, cutter },
+            Input::Stream { file, name } => {
+                let mailbox = Mailbox::of(file, common.pool.clone(), common.stop.flag())?;
+                Self::Stream { mailbox, name, cutter }
+            }
+        })
+    }
+
+    /// Feeds the connections, one future each.
+    pub(super) fn lanes(
+        self,
+        common: &Rc<Common>,
+        sockets: Vec<Socket>,
+    ) -> Vec<std::pin::Pin<Box<dyn Future<Output = ()>>>> {
+        let most = (common.pool.capacity() as usize / sockets.len().max(1)).max(1);
+        let mut lanes = sockets.into_iter().map(|socket| Lane::new(common.clone(), socket, most));
+        match self {
+            Self::Generated(generators) => lanes
+                .zip(generators)
+                .map(|(lane, generator)| Box::pin(source::generated(lane, generator)) as _)
+                .collect(),
+            Self::File { file, name, offset, cutter } => lanes
+                .next()
+                .map(|lane| Box::pin(source::file(lane, file, name, offset, cutter)) as _)
+                .into_iter()
+                .collect(),
+            Self::Stream { mailbox, name, cutter } => lanes
+                .next()
+                .map(|lane| Box::pin(source::letters(lane, mailbox, name, cutter)) as _)
+                .into_iter()
+                .collect(),
+        }
+    }
+}
