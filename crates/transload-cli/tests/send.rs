@@ -8,16 +8,10 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
+use common::listening::backends;
 use common::receiver::{Receiver, listen};
 use common::{Done, Run, arg, assert_same, count, noise, transload};
 use serde_json::Value;
-
-/// The back ends that there are here, by the names of the option.
-fn back_ends() -> Vec<&'static str> {
-    let (_listener, address) = listen();
-    let done = send(&address, &["--io", "uring", "--messages", "0"]).done();
-    if done.status.success() { vec!["uring", "readiness"] } else { vec!["readiness"] }
-}
 
 fn send(to: &str, args: &[&str]) -> Run {
     transload(["send", "--to", to]).args(args)
@@ -41,7 +35,7 @@ fn pattern_of(number: u64, size: usize) -> Vec<u8> {
 #[test]
 fn generated_messages_of_each_framing_on_each_back_end() {
     const MESSAGES: u64 = 1001;
-    for io in back_ends() {
+    for &io in backends() {
         for zero_copy in ["auto", "on", "off"] {
             for (framing, size) in [
                 ("stream", 24_usize),
@@ -82,10 +76,7 @@ fn generated_messages_of_each_framing_on_each_back_end() {
                 let document = report(&done);
                 assert_eq!(count(&document, "bytes"), expected.len() as u64, "{}", done.what);
                 assert_eq!(count(&document, "messages"), MESSAGES);
-                assert_eq!(
-                    (&document["stopped_by"], &document["backend"]["name"]),
-                    (&"messages".into(), &io.into())
-                );
+                assert_eq!((&document["stopped_by"], &document["backend"]), (&"messages".into(), &io.into()));
             }
         }
     }
@@ -93,7 +84,7 @@ fn generated_messages_of_each_framing_on_each_back_end() {
 
 #[test]
 fn connections_share_the_messages() {
-    for io in back_ends() {
+    for &io in backends() {
         for connections in [2, 7, 40] {
             let receiver = Receiver::tcp(connections);
             let args =
@@ -121,7 +112,7 @@ fn connections_share_the_messages() {
 fn as_they_are(folder: &Path, args: &[&str], bytes: &[u8], messages: Option<u64>) {
     let path = folder.join("from");
     fs::write(&path, bytes).unwrap();
-    for io in back_ends() {
+    for &io in backends() {
         for source in ["file", "opened", "pipe"] {
             let receiver = Receiver::tcp(1);
             let run = match source {
@@ -148,7 +139,7 @@ fn bytes_of_any_length_go_out_as_they_are() {
     // More than the pool has, in buffers of an odd size, and one buffer alone for reads and sends in turn.
     as_they_are(folder.path(), &[], &noise(9 << 20), None);
     for buffers in ["1", "2", "3"] {
-        let args = ["--buffers", buffers, "--buffer-size", "1001", "--zero-copy", "on"];
+        let args = ["--pool-buffers", buffers, "--buffer-size", "1001", "--zero-copy", "on"];
         as_they_are(folder.path(), &args, &noise(30_000), None);
     }
 }
@@ -207,7 +198,7 @@ fn an_opened_file_is_sent_from_where_it_stands() {
 
 #[test]
 fn what_comes_is_sent_when_it_comes() {
-    for io in back_ends() {
+    for &io in backends() {
         let (listener, address) = listen();
         let mut running = send(&address, &["--from", "-", "--io", io, "--json"]).open_input().start();
         let (mut peer, _) = listener.accept().unwrap();
@@ -231,7 +222,7 @@ fn sockets_of_unix() {
     let bytes = noise(3 << 20);
     let from = folder.path().join("from");
     fs::write(&from, &bytes).unwrap();
-    for io in back_ends() {
+    for &io in backends() {
         for zero_copy in ["auto", "on", "off"] {
             let path = folder.path().join(format!("{io}-{zero_copy}"));
             let receiver = Receiver::unix(&path);
@@ -274,7 +265,7 @@ fn named_pipes_and_devices() {
 #[test]
 fn zero_copy_on_the_loop_back_device_is_remarked_on() {
     let receiver = Receiver::tcp(1);
-    let io = back_ends()[0];
+    let io = *backends().last().unwrap();
     let args = ["--messages", "100000", "--zero-copy", "on", "--json", "--io", io];
     let document = report(&send(&receiver.address, &args).done().code(0));
     assert_eq!(receiver.one().len(), 25_600_000);

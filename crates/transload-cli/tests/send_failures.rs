@@ -11,16 +11,11 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use common::listening::backends;
 use common::receiver::{Receiver, listen};
 use common::{Done, Run, arg, assert_same, count, noise, privilege, skip, transload, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
-
-fn back_ends() -> Vec<&'static str> {
-    let (_listener, address) = listen();
-    let done = send(&address, &["--io", "uring", "--messages", "0"]).done();
-    if done.status.success() { vec!["uring", "readiness"] } else { vec!["readiness"] }
-}
 
 fn send(to: &str, args: &[&str]) -> Run {
     transload(["send", "--to", to]).args(args)
@@ -43,11 +38,12 @@ fn a_slow_reader_gets_every_byte() {
     let from = folder.path().join("from");
     let bytes = noise(5 << 20);
     fs::write(&from, &bytes).unwrap();
-    for io in back_ends() {
+    for &io in backends() {
         for zero_copy in ["on", "off"] {
             for buffers in ["1", "16"] {
                 let (listener, address) = narrow();
-                let args = ["--from", &arg(&from), "--buffer-size", "1MiB", "--buffers", buffers, "--json"];
+                let args =
+                    ["--from", &arg(&from), "--buffer-size", "1MiB", "--pool-buffers", buffers, "--json"];
                 let running = send(&address, &args).args(["--io", io, "--zero-copy", zero_copy]).start();
                 let (mut peer, _) = listener.accept().unwrap();
                 let mut got = Vec::new();
@@ -74,7 +70,7 @@ fn a_slow_reader_gets_every_byte() {
 
 #[test]
 fn a_peer_that_goes_is_an_error_with_what_was_sent() {
-    for io in back_ends() {
+    for &io in backends() {
         for zero_copy in ["on", "off"] {
             for way in ["closed", "reset"] {
                 let (listener, address) = listen();
@@ -103,7 +99,7 @@ fn a_peer_that_goes_is_an_error_with_what_was_sent() {
 
 #[test]
 fn one_peer_of_several_that_goes_stops_all() {
-    for io in back_ends() {
+    for &io in backends() {
         let (listener, address) = listen();
         let running = send(&address, &["--duration", "1m", "--connections", "3", "--io", io]).start();
         let peers: Vec<TcpStream> = (0..3).map(|_| listener.accept().unwrap().0).collect();
@@ -130,7 +126,7 @@ fn nobody_there() {
         drop(listener);
         address
     };
-    for io in back_ends() {
+    for &io in backends() {
         let done = send(&port, &["--io", io]).done().code(1);
         assert!(done.stderr.contains("refused") && done.stderr.contains("ss -lt"), "{}", done.stderr);
         let done = send(&unix, &["--io", io]).done().code(1);
@@ -185,7 +181,7 @@ fn input_that_is_not_framed_as_it_is_said_to_be() {
 
 #[test]
 fn a_signal_stops_the_reading_and_sends_what_there_is() {
-    for io in back_ends() {
+    for &io in backends() {
         for signal in [Signal::INT, Signal::TERM] {
             // Generated, without end.
             let receiver = Receiver::tcp(1);
@@ -216,7 +212,7 @@ fn a_signal_stops_the_reading_and_sends_what_there_is() {
 
 #[test]
 fn a_peer_that_takes_nothing_holds_nobody_for_ever() {
-    for io in back_ends() {
+    for &io in backends() {
         for zero_copy in ["on", "off"] {
             // The second signal ends it; or the time to drain.
             let (listener, address) = narrow();
@@ -256,7 +252,7 @@ fn a_signal_while_connecting_ends_it() {
         held.push(stream);
         assert!(held.len() < 1000, "the backlog has no end");
     }
-    for io in back_ends() {
+    for &io in backends() {
         let running = send(&address, &["--io", io, "--json"]).start();
         wait_until("signals are caught", || running.has_thread("transload-signa"));
         running.signal(Signal::INT);
@@ -273,9 +269,9 @@ fn without_io_uring_it_sends_all_the_same_unless_that_was_asked_for() {
         let done = run.without_uring(errno).done().code(0);
         assert_eq!(receiver.one().len(), 256_000);
         let document = report(&done);
-        assert_eq!(document["backend"]["name"], "readiness");
-        assert!(document["backend"]["why"].as_str().unwrap().contains(words), "{document}");
-        assert_eq!(done.stderr.matches("io_uring is not used").count(), 1, "{}", done.stderr);
+        assert_eq!(document["backend"], "readiness");
+        assert!(document["backend_reason"].as_str().unwrap().contains(words), "{document}");
+        assert_eq!(done.stderr.matches("without io_uring").count(), 1, "{}", done.stderr);
 
         // At once: nobody listens there, and nobody was asked.
         let done = send("tcp:127.0.0.1:1", &["--io", "uring"]).without_uring(errno).done().code(4);
@@ -304,7 +300,7 @@ fn little_memory_may_be_locked() {
     let program = arg(nobody.folder.path().join("transload"));
     for zero_copy in ["auto", "on"] {
         // Enough for the ring and not for the pool; not enough for a ring.
-        for (memlock, backends) in [("262144", &back_ends()[..1]), ("4096", &["readiness"])] {
+        for (memlock, io) in [("262144", *backends().last().unwrap()), ("4096", "readiness")] {
             let receiver = Receiver::tcp(1);
             let args = [
                 "send",
@@ -319,10 +315,10 @@ fn little_memory_may_be_locked() {
             let done = as_nobody("64711", memlock, &program, &args).done().code(0);
             assert_eq!(receiver.one().len(), 5_120_000);
             let document = report(&done);
-            assert_eq!(&document["backend"]["name"], backends[0], "{document}");
+            assert_eq!(document["backend"], io, "{document}");
             assert_eq!(document["memory"]["registration"], "copy", "{document}");
             assert_eq!(document["memory"]["locked"], false);
-            if backends[0] == "uring" {
+            if io == "uring" {
                 let reason = document["memory"]["reason"].as_str().unwrap();
                 assert!(reason.contains("262144") && reason.contains("4194304"), "{reason}");
                 assert!(reason.contains("ulimit -l"), "{reason}");
@@ -337,7 +333,7 @@ fn little_memory_may_be_locked() {
 #[test]
 fn few_descriptors() {
     let (_listener, address) = listen();
-    for io in back_ends() {
+    for &io in backends() {
         let mut command = Command::new("sh");
         let line = r#"ulimit -n 40; exec "$0" send --to "$1" --io "$2" --connections 100"#;
         command.args(["-c", line, env!("CARGO_BIN_EXE_transload"), &address, io]);
@@ -380,12 +376,12 @@ fn usage() {
     with(&["--framing", "csv"], &["stream", "fixed", "lines", "u32le", "u32be"]);
     with(&["--framing", "u32le", "--message-size", "4GiB"], &["--message-size"]);
     with(&["--message-size", "1", "--connections", "257"], &["--message-size", "connections"]);
-    with(&["--buffers", "65536", "--buffer-size", "1EiB"], &["--buffers", "--buffer-size"]);
+    with(&["--pool-buffers", "65536", "--buffer-size", "1EiB"], &["--pool-buffers", "--buffer-size"]);
     with(&["--io", "epoll"], &["auto", "uring", "readiness"]);
     with(&["--zero-copy", "maybe"], &["auto", "on", "off"]);
     for (option, values) in [
         ("--connections", ["0", "1025", "x"]),
-        ("--buffers", ["0", "65537", "-1"]),
+        ("--pool-buffers", ["0", "65537", "-1"]),
         ("--buffer-size", ["0", "8EiB", "x"]),
         ("--message-size", ["0", "8EiB", "x"]),
         ("--messages", ["-1", "1.5", "x"]),
@@ -405,8 +401,8 @@ fn sizes_beyond_memory_do_not_panic() {
     let document = report(&send(&receiver.address, &args).done().code(0));
     assert_eq!(receiver.one().len() as u64, count(&document, "bytes"));
     assert_eq!((count(&document, "messages"), &document["stopped_by"]), (0, &"duration".into()));
-    let done = send("tcp:127.0.0.1:1", &["--buffers", "65536", "--buffer-size", "1GiB"]).done().code(1);
-    assert!(done.stderr.contains("fewer --buffers"), "{}", done.stderr);
+    let done = send("tcp:127.0.0.1:1", &["--pool-buffers", "65536", "--buffer-size", "1GiB"]).done().code(1);
+    assert!(done.stderr.contains("fewer --pool-buffers"), "{}", done.stderr);
 }
 
 #[test]
@@ -423,7 +419,7 @@ fn help_shows_each_option_with_its_variable() {
         "connections",
         "zero-copy",
         "io",
-        "buffers",
+        "pool-buffers",
         "buffer-size",
         "drain-timeout",
         "json",

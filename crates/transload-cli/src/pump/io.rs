@@ -23,6 +23,24 @@ pub(crate) enum Io {
     Readiness,
 }
 
+impl Io {
+    /// A proactor for the calling thread.
+    pub(crate) fn proactor(self) -> Result<Proactor, Failure> {
+        let builder = Proactor::builder();
+        let builder = match self {
+            Io::Auto => builder,
+            Io::Uring => builder.backend(Backend::Uring),
+            Io::Readiness => builder.backend(Backend::Readiness),
+        };
+        let proactor = builder.build().map_err(failed)?;
+        let choice = proactor.choice();
+        if self == Io::Auto && choice.backend != Backend::Uring {
+            tracing::warn!("without io_uring: {}", choice.why);
+        }
+        Ok(proactor)
+    }
+}
+
 /// Which back end does the work, for the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct IoWords {
@@ -47,17 +65,8 @@ pub(super) struct IoOptions {
 impl IoOptions {
     /// A proactor for the calling thread.
     pub(super) fn open(self) -> Result<(Proactor, IoWords), Failure> {
-        let builder = Proactor::builder();
-        let builder = match self.io {
-            Io::Auto => builder,
-            Io::Uring => builder.backend(Backend::Uring),
-            Io::Readiness => builder.backend(Backend::Readiness),
-        };
-        let proactor = builder.build().map_err(failed)?;
+        let proactor = self.io.proactor()?;
         let choice = proactor.choice();
-        if self.io == Io::Auto && choice.backend != Backend::Uring {
-            tracing::warn!("without io_uring: {}", choice.why);
-        }
         let words = IoWords { backend: choice.backend.name(), why: choice.why.clone() };
         Ok((proactor, words))
     }

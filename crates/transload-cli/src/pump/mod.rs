@@ -5,7 +5,7 @@ mod assembler;
 mod check;
 mod digest;
 pub(crate) mod framing;
-mod io;
+pub(crate) mod io;
 pub(crate) mod pattern;
 mod progress;
 mod report;

@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use clap::builder::{BoolishValueParser, OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use transload::proactor::{Backend, ZeroCopy};
+use transload::proactor::ZeroCopy;
 
 use crate::address::Address;
 use crate::failure::Failure;
 use crate::pump::framing::Framing;
+use crate::pump::io::Io;
 use crate::{units, usage};
 
 /// How long generated messages go on if nothing else is said.
 const DEFAULT_DURATION: Duration = Duration::from_secs(5);
 
-/// Bytes of all buffers together, if nothing else is said: no more than this, however many connections there are.
+/// Bytes of all buffers together, if nothing is said: no more than this, however many connections there are.
 const MOST_POOL_BYTES: usize = 64 << 20;
 /// The smallest buffers that are made of that.
 const LEAST_BUFFER_BYTES: usize = 4 << 10;
@@ -58,8 +59,8 @@ pub(crate) struct SendArgs {
     #[arg(long, env = "TRANSLOAD_IO", value_enum, default_value_t)]
     pub(super) io: Io,
     /// Buffers of the pool, at most 65536 [default: 4 a connection, at least 16].
-    #[arg(long, env = "TRANSLOAD_BUFFERS", value_parser = clap::value_parser!(u32).range(1..=65536), value_name = "N")]
-    buffers: Option<u32>,
+    #[arg(long, env = "TRANSLOAD_POOL_BUFFERS", value_parser = clap::value_parser!(u32).range(1..=65536), value_name = "N")]
+    pool_buffers: Option<u32>,
     /// Bytes of a buffer: what is read, filled and sent at once [default: 256KiB, less with very many connections].
     #[arg(long, env = "TRANSLOAD_BUFFER_SIZE", value_parser = units::bytes, value_name = "BYTES")]
     buffer_size: Option<usize>,
@@ -101,32 +102,12 @@ pub(super) enum WhenZeroCopy {
     Off,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Io {
-    /// The best that works.
-    #[default]
-    Auto,
-    Uring,
-    Readiness,
-}
-
 impl std::convert::From<WhenZeroCopy> for ZeroCopy {
     fn from(when: WhenZeroCopy) -> Self {
         match when {
             WhenZeroCopy::Auto => Self::Auto,
             WhenZeroCopy::On => Self::On,
             WhenZeroCopy::Off => Self::Off,
-        }
-    }
-}
-
-impl Io {
-    /// The back end that was asked for.
-    pub(super) fn asked_for(self) -> Option<Backend> {
-        match self {
-            Self::Auto => None,
-            Self::Uring => Some(Backend::Uring),
-            Self::Readiness => Some(Backend::Readiness),
         }
     }
 }
@@ -142,12 +123,12 @@ impl SendArgs {
 
     /// How many buffers there are, and of how many bytes.
     pub(super) fn buffers(&self) -> (usize, usize) {
-        let count = match self.buffers {
+        let count = match self.pool_buffers {
             Some(count) => usize::try_from(count).unwrap_or(usize::MAX),
             None => BUFFERS.max(usize::from(self.connections) * BUFFERS_PER_CONNECTION),
         };
-        let fits = (MOST_POOL_BYTES / count).next_multiple_of(LEAST_BUFFER_BYTES);
-        (count, self.buffer_size.unwrap_or(fits.min(BUFFER_BYTES)))
+        let share = MOST_POOL_BYTES / count / LEAST_BUFFER_BYTES * LEAST_BUFFER_BYTES;
+        (count, self.buffer_size.unwrap_or(share.clamp(LEAST_BUFFER_BYTES, BUFFER_BYTES)))
     }
 
     /// Refuses options that do not go together.
@@ -170,7 +151,7 @@ impl SendArgs {
         let (count, bytes) = self.buffers();
         if count.checked_mul(bytes).is_none_or(|all| isize::try_from(all).is_err()) {
             return Err(Failure::usage(format!(
-                "{count} buffers of {bytes} bytes are more than memory can have: use fewer --buffers or a smaller --buffer-size"
+                "{count} buffers of {bytes} bytes are more than memory can have: use fewer --pool-buffers or a smaller --buffer-size"
             )));
         }
         if matches!(self.to, Address::Tcp { port: 0, .. }) {

@@ -31,18 +31,14 @@ pub(super) struct Document {
     pub(super) copied: u64,
     /// Sends done again with a copy, because the kernel refused.
     pub(super) zero_copy_refused: u64,
-    pub(super) backend: Option<BackendWords>,
+    pub(super) backend: Option<&'static str>,
+    /// Why this one.
+    pub(super) backend_reason: Option<String>,
     pub(super) memory: Option<MemoryWords>,
     /// What to know before conclusions are drawn.
     pub(super) remark: Option<String>,
     pub(super) stopped_by: StoppedBy,
     pub(super) error: Option<Failure>,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct BackendWords {
-    name: &'static str,
-    why: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -79,7 +75,8 @@ impl Document {
         Self {
             schema: 1,
             to: args.to.to_string(),
-            backend: Some(BackendWords { name: choice.backend.name(), why: choice.why.clone() }),
+            backend: Some(choice.backend.name()),
+            backend_reason: Some(choice.why.clone()),
             memory: Some(MemoryWords::of(region)),
             ..Self::default()
         }
@@ -117,8 +114,8 @@ impl Document {
             many => format!("{many} connections"),
         };
         line("to", format!("{}, {connections}", self.to));
-        if let Some(BackendWords { name, why }) = &self.backend {
-            line("backend", format!("{name} ({why})"));
+        if let (Some(backend), Some(reason)) = (self.backend, &self.backend_reason) {
+            line("backend", format!("{backend} ({reason})"));
         }
         if let Some(memory) = &self.memory {
             line("memory", memory.words());
@@ -127,14 +124,13 @@ impl Document {
         line("sent", format!("{} bytes{messages}", self.bytes));
         line("rate", format!("{:.1} MB/s for {:.2} s", self.bytes_per_second / 1e6, self.seconds));
         line("sends", format!("{}, continued {} times", self.sends, self.short_sends));
+        let Self { zero_copied, copied, zero_copy_refused: refused, .. } = self;
         line(
             "zero-copy",
-            match (self.zero_copied + self.copied + self.zero_copy_refused, self.zero_copy_refused) {
-                (0, _) => "not tried".to_owned(),
-                (tried, refused) => format!(
-                    "tried {tried} times: {} went without a copy, {} the kernel copied, {refused} it refused",
-                    self.zero_copied, self.copied
-                ),
+            if zero_copied + copied + refused == 0 {
+                "not tried".to_owned()
+            } else {
+                format!("{zero_copied} went without a copy, {copied} the kernel copied, {refused} it refused")
             },
         );
         if let Some(remark) = &self.remark {

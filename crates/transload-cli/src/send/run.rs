@@ -69,7 +69,7 @@ fn tell(args: &SendArgs, document: &Document) -> u8 {
 fn run(args: &SendArgs) -> Result<Document, Failure> {
     args.check()?;
     let input = Input::open(args)?;
-    let proactor = setup::proactor(args.io)?;
+    let proactor = args.io.proactor()?;
     let addresses = setup::resolve(&args.to)?;
     let pool = setup::pool(args, &proactor, &input)?;
     let handle = proactor.handle();

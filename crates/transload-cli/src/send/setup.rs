@@ -12,17 +12,17 @@ use rustix::net::{
 };
 use transload::memory::Slab;
 use transload::pool::BufferPool;
-use transload::proactor::{Backend, File, Handle, IoError, Proactor, ProactorError, Socket};
+use transload::proactor::{File, Handle, IoError, Proactor, Socket};
 use transload::region::Access;
 
-use super::args::{From, Io, SendArgs};
+use super::args::{From, SendArgs};
 use super::cutter::Cutter;
 use super::generator::Generator;
 use super::lane::{Common, Lane};
 use super::mailbox::Mailbox;
 use super::source;
 use crate::address::Address;
-use crate::failure::{Failure, exit};
+use crate::failure::Failure;
 use crate::pump::framing::Framing;
 
 /// What is sent, opened.
@@ -95,35 +95,12 @@ fn check_whole(args: &SendArgs, name: &str, bytes: u64) -> Result<(), Failure> {
         .fix("check the file, --message-size and --framing; --framing stream takes any bytes"))
 }
 
-/// The proactor that was asked for.
-pub(super) fn proactor(io: Io) -> Result<Proactor, Failure> {
-    let builder = Proactor::builder();
-    let builder = match io.asked_for() {
-        Some(backend) => builder.backend(backend),
-        None => builder,
-    };
-    let built = builder.build().inspect(|proactor| {
-        let choice = proactor.choice();
-        if io == Io::Auto && choice.backend == Backend::Readiness {
-            tracing::warn!("io_uring is not used: {}", choice.why);
-        }
-    });
-    built.map_err(|error| {
-        let failure = Failure::new("unavailable", &error);
-        if io == Io::Auto && matches!(error, ProactorError::Os { .. }) {
-            return failure.fix("transload doctor shows what there is; more descriptors: ulimit -n 65536");
-        }
-        Failure { exit: exit::ABSENT, ..failure }
-            .fix("transload doctor shows what there is; --io auto takes what works")
-    })
-}
-
 /// A pool of registered memory. Files are read into it, so that it is registered for writing then.
 pub(super) fn pool(args: &SendArgs, proactor: &Proactor, input: &Input) -> Result<BufferPool, Failure> {
     let (count, bytes) = args.buffers();
     let slab = Slab::new(count, bytes).map_err(|error| {
         let failure = Failure::from(error);
-        Failure { fix: Some("use fewer --buffers, or a smaller --buffer-size".to_owned()), ..failure }
+        Failure { fix: Some("use fewer --pool-buffers, or a smaller --buffer-size".to_owned()), ..failure }
     })?;
     let access = match input {
         Input::Generated(_) => Access::READ,
@@ -166,7 +143,9 @@ pub(super) async fn connect(
         (_, io::ErrorKind::ConnectionRefused) => {
             "start the receiver first, and check that it listens there: ss -lx for unix, ss -lt for tcp"
         }
-        (_, io::ErrorKind::TimedOut) => "check the host, and that no firewall drops connections to that port",
+        (_, io::ErrorKind::TimedOut) => {
+            "check the host, that no firewall drops connections to that port, and that the receiver accepts them all"
+        }
         _ if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => {
             "use fewer --connections, or raise the limit: ulimit -n 65536"
         }

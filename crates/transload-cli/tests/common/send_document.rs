@@ -19,7 +19,8 @@ const DOCUMENT: Kind = Object(&[
     ("zero_copied", Count),
     ("copied", Count),
     ("zero_copy_refused", Count),
-    ("backend", OrNull(&Object(&[("name", Text), ("why", Text)]))),
+    ("backend", OrNull(&Text)),
+    ("backend_reason", OrNull(&Text)),
     (
         "memory",
         OrNull(&Object(&[

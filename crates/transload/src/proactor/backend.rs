@@ -15,7 +15,7 @@ use super::socket::Socket;
 use crate::memory::Slab;
 use crate::pool::{BufferPool, Lease};
 
-/// A part of memory that an operation owns; it stays in place until the attempt's last completion (I2).
+/// A part of memory that an operation owns; it stays in place until the attempt's last completion (I2, I6).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) address: *mut u8,

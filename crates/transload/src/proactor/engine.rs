@@ -410,7 +410,7 @@ impl Engine {
             if entry.in_kernel > 0 {
                 quarantined += 1;
                 entry.in_kernel = 0;
-                // The memory is the kernel's, for all that we know: nobody gets it back (I2).
+                // The memory is the kernel's, for all that we know: nobody gets it back (I2, I6).
                 let operation = std::mem::replace(&mut entry.operation, Operation::Nop);
                 let _never_dropped = std::mem::ManuallyDrop::new(operation);
                 entry.cancel_requested = true;

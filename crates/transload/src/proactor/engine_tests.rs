@@ -131,7 +131,10 @@ fn a_refused_zero_copy_send_is_done_with_a_copy() {
         assert!(poll(&mut returning).is_pending(), "the first attempt's notification is still to come");
         director.completes(key, Event::Notified { copied: false }, false);
         engine.turn(NOW).unwrap();
-        assert!(poll(&mut returning).is_ready());
+        let returned = ready(returning);
+        assert_eq!((returned.zero_copied, returned.copied), (0, 0));
+        let statistics = handle.statistics();
+        assert_eq!((statistics.zero_copied, statistics.copied, statistics.zero_copy_refused), (0, 0, 1));
         assert!(socket.copies());
     }
 }

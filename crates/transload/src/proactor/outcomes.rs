@@ -21,6 +21,9 @@ impl Engine {
         if !more {
             entry.in_kernel = entry.in_kernel.saturating_sub(1);
         }
+        if more && matches!(event, Event::Done(Err(_))) {
+            entry.void_notifications += 1;
+        }
         match event {
             Event::Done(result) if entry.operation.is_stream() => self.stream_ended(state, key, result),
             Event::Done(result) => self.attempt_ended(state, key, result),
@@ -103,21 +106,22 @@ impl Engine {
 
     fn notified(&mut self, state: &mut State, key: Key, copied: bool) {
         let Some(entry) = state.table.get(key) else { return };
-        if copied {
-            entry.copied += 1;
+        if entry.void_notifications > 0 {
+            entry.void_notifications -= 1;
         } else {
-            entry.zero_copied += 1;
-        }
-        if let Operation::Send { socket, .. } = &entry.operation {
-            socket.note_copied(copied);
+            let (of_entry, of_all) = if copied {
+                (&mut entry.copied, &mut state.statistics.copied)
+            } else {
+                (&mut entry.zero_copied, &mut state.statistics.zero_copied)
+            };
+            *of_entry += 1;
+            *of_all += 1;
+            if let Operation::Send { socket, .. } = &entry.operation {
+                socket.note_copied(copied);
+            }
         }
         if entry.is_free() {
             self.aftermath.wakers.extend(entry.waker.take());
-        }
-        if copied {
-            state.statistics.copied += 1;
-        } else {
-            state.statistics.zero_copied += 1;
         }
     }
 

@@ -217,7 +217,7 @@ impl Proactor {
         let now = Instant::now();
         let quarantined = engine.shut_down(now.checked_add(patience).unwrap_or(now + DROP_PATIENCE));
         if quarantined > 0 {
-            // A ring that is closed lets go of no memory: it stays, with all that the kernel may still use (I2).
+            // A ring that is closed lets go of no memory: it stays, with all that the kernel may still use (I2, I6).
             let _never_dropped = std::mem::ManuallyDrop::new(engine);
         }
         ShutDown { quarantined }

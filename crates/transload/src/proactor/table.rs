@@ -64,6 +64,8 @@ pub(super) struct Entry {
     /// The last attempt was to send without a copy.
     pub(super) tried_zero_copy: bool,
     pub(super) refused_zero_copy: bool,
+    /// Notifications still to come of attempts that have sent nothing.
+    pub(super) void_notifications: u32,
     pub(super) zero_copied: u32,
     pub(super) copied: u32,
 }
@@ -85,6 +87,7 @@ impl Entry {
             next_in_sequence: None,
             tried_zero_copy: false,
             refused_zero_copy: false,
+            void_notifications: 0,
             zero_copied: 0,
             copied: 0,
         }

@@ -30,7 +30,7 @@ pub(super) enum Call {
 struct Sent(Vec<Piece>);
 
 // SAFETY: the memory belongs to the operation (I1), on whatever thread its call is made, and is there until the
-// operation's completion has been handed out (I2).
+// operation's completion has been handed out (I2, I6).
 unsafe impl Send for Sent {}
 
 #[derive(Debug)]

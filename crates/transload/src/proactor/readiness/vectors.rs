@@ -9,7 +9,7 @@ const MOST: usize = 1024;
 
 /// Pieces as slices. Empty between calls; kept for its memory.
 ///
-/// The pieces of an attempt belong to its operation from the start to the last completion (I1), and stay in place (I2).
+/// The pieces of an attempt belong to its operation from the start to the last completion (I1, I6), and stay in place (I2).
 /// So while a call of this attempt lasts, and no longer, there may be references to their bytes (I3).
 #[derive(Debug, Default)]
 pub(super) struct Vectors {

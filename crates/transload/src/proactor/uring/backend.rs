@@ -219,7 +219,7 @@ impl Backend for UringBackend {
             self.chain_cut_at = Some(ticket);
         }
         let entry = if linked { entries::linked(entry) } else { entry };
-        // SAFETY: the pieces stay in place until the last completion (what `Backend` demands, I2), everything else is
+        // SAFETY: the pieces stay in place until the last completion (what `Backend` demands, I2, I6), everything else is
         // kept in the table until then, and the descriptor too.
         unsafe { self.ring.push(&entry, linked) };
     }

@@ -147,7 +147,7 @@ impl Completions<'_> {
     /// The next step of a request.
     fn go_on(&mut self, ticket: Ticket, entry: Entry) {
         let entry = entry.user_data(Token::Request(ticket).to_bits());
-        // SAFETY: what it points to is the lease that the request keeps until the completion (I2).
+        // SAFETY: what it points to is the lease that the request keeps until the completion (I2, I6).
         unsafe { self.ring.push_aside(&entry) };
     }
 
