@@ -11,6 +11,7 @@ pub mod comparison;
 pub mod contender;
 pub mod drive;
 pub mod in_place;
+pub mod io;
 pub mod latency;
 pub mod machine;
 pub mod message;

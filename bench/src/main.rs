@@ -1,14 +1,15 @@
-//! `cargo run --release -- ring`: transload's ring beside other queues; `pool`: its pool beside the classical free list.
+//! `cargo run --release -- ring`: transload's ring beside other queues; `pool`: its pool beside the classical free list;
+//! `io`: its sockets beside ordinary calls.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 use transload_bench::pin::{Cores, Spread};
 use transload_bench::settings::Settings;
-use transload_bench::{pool, ring};
+use transload_bench::{io, pool, ring};
 
 /// Compares transload with other libraries.
 #[derive(Debug, Parser)]
@@ -20,13 +21,15 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// The staging ring beside other bounded queues; a few minutes
-    Ring(Options),
+    Ring(Run),
     /// The buffer pool beside a stack with a tagged head; a minute or two
-    Pool(Options),
+    Pool(Run),
+    /// Receives into slots and sends out of registered buffers, beside ordinary calls; a minute or two
+    Io(Run),
 }
 
 #[derive(Debug, Args)]
-struct Options {
+struct Run {
     /// Some seconds instead of minutes, to see that everything runs; not for judging
     #[arg(long)]
     quick: bool,
@@ -44,7 +47,7 @@ struct Options {
     json: bool,
 }
 
-impl Options {
+impl Run {
     fn settings(&self) -> Result<Settings> {
         let cores = Cores::detect(self.spread)?;
         let mut settings = if self.quick { Settings::quick(cores) } else { Settings::full(cores) };
@@ -63,7 +66,7 @@ impl Options {
         } else {
             document.to_string().trim_end().to_owned()
         };
-        writeln!(io::stdout(), "{text}").context("cannot write to standard output")
+        writeln!(std::io::stdout(), "{text}").context("cannot write to standard output")
     }
 }
 
@@ -71,5 +74,9 @@ fn main() -> Result<()> {
     match Cli::parse().command {
         Command::Ring(run) => run.print(&ring::compare(run.settings()?, |what| eprintln!("ring: {what}"))?),
         Command::Pool(run) => run.print(&pool::compare(run.settings()?, |what| eprintln!("pool: {what}"))?),
+        Command::Io(run) => {
+            let settings = run.settings()?;
+            run.print(&io::compare(&settings, |what| eprintln!("io: {what}"))?)
+        }
     }
 }

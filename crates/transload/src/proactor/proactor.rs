@@ -120,6 +120,9 @@ impl Proactor {
         let mut context = Context::from_waker(&waker);
         let mut future = pin!(future);
         loop {
+            // The last turn's own completions have nudged us to do what is done now. Left standing, they would cost each
+            // of them a second turn that finds nothing.
+            self.handle.shared.heed();
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 return Ok(output);
             }

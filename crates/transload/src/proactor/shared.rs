@@ -135,6 +135,11 @@ impl Shared {
         }
     }
 
+    /// Forgets the nudges so far: the caller looks around now, and then takes a turn.
+    pub(super) fn heed(&self) {
+        *self.nudged.lock().unwrap_or_else(PoisonError::into_inner) = false;
+    }
+
     /// Whether somebody nudged since the last call; raises `sleeping` if nobody did and nothing is to be done.
     pub(super) fn doze(&self) -> bool {
         self.sleeping.raise();

@@ -9,8 +9,9 @@ use rustix::net::{RecvAncillaryBuffer, RecvFlags, recv, recvmsg};
 use super::{Intake, LENGTH_BYTES, SlotLayout};
 use crate::staging::{BatchReservation, EnqueueError};
 
-/// The most bytes of one receive: the pump takes what came first while the rest is still being copied.
-const ROUND_BYTES: usize = 256 << 10;
+/// The most bytes of one receive. Each costs the kernel some microseconds beside the copy, for locks and for telling the
+/// peer that there is room again, so they should be large; but the pump waits for its end.
+const ROUND_BYTES: usize = 1 << 20;
 
 /// The most pieces of memory of one receive: the kernel's `UIO_MAXIOV`, of which one is for a tail.
 const MOST_PIECES: usize = 1023;
@@ -67,6 +68,8 @@ pub struct SocketIntake {
 #[derive(Clone, Debug, Default)]
 pub struct Remainder {
     bytes: Vec<u8>,
+    /// The last call found bytes. If the next finds none, it need not ask whether the peer has ended.
+    flows: bool,
 }
 
 /// What a call has found.
@@ -150,6 +153,9 @@ impl SocketIntake {
     /// Receives what is already there, as far as one call can: never waits for the peer. `note` sees each slot before
     /// it is on its way.
     ///
+    /// An end, and a broken connection, may be told a call later than they are there: ask again when the socket is
+    /// readable, as one with either always is.
+    ///
     /// With a policy that waits for room it may wait for that, as [`Intake::reserve`] does. With one that does not, the
     /// messages for which there is no room are read, counted and forgotten.
     ///
@@ -164,7 +170,8 @@ impl SocketIntake {
         note: impl FnMut(&[u8]),
     ) -> Result<Drained, SocketIntakeError> {
         let socket = socket.as_fd();
-        let there = match there(socket)? {
+        let flowed = std::mem::take(&mut remainder.flows);
+        let there = match there(socket, flowed)? {
             There::Bytes(there) => there,
             There::Nothing => return Ok(Drained::Nothing),
             There::End => return Ok(Drained::End),
@@ -178,7 +185,10 @@ impl SocketIntake {
             Ok(Drained::Bytes { received: 0, .. }) | Err(SocketIntakeError::Os { code: AGAIN }) => {
                 Ok(Drained::Nothing)
             }
-            other => other,
+            other => {
+                remainder.flows = true;
+                other
+            }
         }
     }
 
@@ -326,12 +336,15 @@ fn recycled<'a>(mut pieces: Vec<IoSliceMut<'_>>) -> Vec<IoSliceMut<'a>> {
 
 const AGAIN: i32 = Errno::AGAIN.raw_os_error();
 
-/// What is there, without taking it.
-fn there(socket: BorrowedFd<'_>) -> Result<There, SocketIntakeError> {
+/// What is there, without taking it. If bytes `flowed` just now, an end is left for the next call to find.
+fn there(socket: BorrowedFd<'_>, flowed: bool) -> Result<There, SocketIntakeError> {
     loop {
         let bytes = ioctl_fionread(socket)?;
         if bytes > 0 {
             return Ok(There::Bytes(usize::try_from(bytes).unwrap_or(usize::MAX)));
+        }
+        if flowed {
+            return Ok(There::Nothing);
         }
         match recv(socket, &mut [0_u8; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
             Ok((_, 0)) => return Ok(There::End),
