@@ -1,5 +1,7 @@
 //! The proactor suite where `io_uring` is denied, missing, or has too little memory: in processes that are confined so.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests panic where a test fails")]
+
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
