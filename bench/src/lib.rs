@@ -17,6 +17,7 @@ pub mod machine;
 pub mod message;
 pub mod patience;
 pub mod pin;
+pub mod pool;
 pub mod report;
 pub mod ring;
 pub mod settings;

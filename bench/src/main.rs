@@ -1,4 +1,5 @@
-//! `cargo run --release -- ring`: transload's ring beside other queues; `io`: its sockets beside ordinary calls.
+//! `cargo run --release -- ring`: transload's ring beside other queues; `pool`: its pool beside the classical free list;
+//! `io`: its sockets beside ordinary calls.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -8,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 use transload_bench::pin::{Cores, Spread};
 use transload_bench::settings::Settings;
-use transload_bench::{io, ring};
+use transload_bench::{io, pool, ring};
 
 /// Compares transload with other libraries.
 #[derive(Debug, Parser)]
@@ -21,6 +22,8 @@ struct Cli {
 enum Command {
     /// The staging ring beside other bounded queues; a few minutes
     Ring(Run),
+    /// The buffer pool beside a stack with a tagged head; a minute or two
+    Pool(Run),
     /// Receives into slots and sends out of registered buffers, beside ordinary calls; a minute or two
     Io(Run),
 }
@@ -36,7 +39,7 @@ struct Run {
     /// Length of one timed run in milliseconds [default: 100, with --quick 15]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     run_ms: Option<u64>,
-    /// How producers are spread over the two cores
+    /// How producers are spread over the two cores; the pool always uses both
     #[arg(long, value_enum, default_value_t)]
     spread: Spread,
     /// Print one JSON document instead of tables
@@ -70,6 +73,7 @@ impl Run {
 fn main() -> Result<()> {
     match Cli::parse().command {
         Command::Ring(run) => run.print(&ring::compare(run.settings()?, |what| eprintln!("ring: {what}"))?),
+        Command::Pool(run) => run.print(&pool::compare(run.settings()?, |what| eprintln!("pool: {what}"))?),
         Command::Io(run) => {
             let settings = run.settings()?;
             run.print(&io::compare(&settings, |what| eprintln!("io: {what}"))?)

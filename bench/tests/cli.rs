@@ -3,8 +3,12 @@
 use std::process::{Command, Output};
 
 fn ring(options: &[&str]) -> Output {
+    bench("ring", options)
+}
+
+fn bench(what: &str, options: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_transload-bench"));
-    command.arg("ring").args(options).output().expect("the program starts")
+    command.arg(what).args(options).output().expect("the program starts")
 }
 
 fn two_cores() -> bool {
@@ -42,6 +46,24 @@ fn json_is_one_document_and_tables_have_every_part() {
         assert!(tables.contains(part), "{part} is missing in\n{tables}");
     }
     assert!(tables.contains("**Careful**: 1 rounds only"), "{tables}");
+}
+
+#[test]
+fn the_pool_is_one_document_or_tables_too() {
+    if !two_cores() {
+        return;
+    }
+    let short = ["--quick", "--rounds", "1", "--run-ms", "1"];
+    let output = bench("pool", &[&short[..], &["--json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    assert_eq!(document["threads"].as_array().map(Vec::len), Some(3));
+    assert_eq!(document["flat"].as_array().map(Vec::len), Some(8));
+
+    let tables = String::from_utf8(bench("pool", &short).stdout).expect("text");
+    for part in ["# Pool", "tagged-head stack", "Size and filling", "Thresholds", "**Careful**"] {
+        assert!(tables.contains(part), "{part} is missing in\n{tables}");
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::tally::Tally;
 
 /// What a person may ask of the tests.
 #[derive(Clone, Copy, Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Options {
     /// Install the Debian packages that some suites need, where that is permitted.
     #[arg(long)]
@@ -26,6 +27,9 @@ pub(crate) struct Options {
     /// Leave out the models and the release tests.
     #[arg(long)]
     quick: bool,
+    /// Run the stress tests at length, hundreds of millions of turns each, in the place of their short form.
+    #[arg(long)]
+    long: bool,
     /// What runs the tests [default: nextest where it is installed].
     #[arg(long, value_name = "RUNNER")]
     runner: Option<Runner>,
@@ -52,7 +56,7 @@ pub(crate) fn test(repository: &Repository, options: Options) -> Result<bool> {
     let release_tests = ["options.rs", "options/main.rs"]
         .iter()
         .any(|file| repository.has(&format!("crates/transload-cli/tests/{file}")));
-    let bench = Bench::new(repository)?;
+    let bench = Bench::new(repository, options.long)?;
     let mut report = Report::default();
     let mut notes = Notes::default();
 
@@ -79,20 +83,25 @@ pub(crate) fn test(repository: &Repository, options: Options) -> Result<bool> {
 /// Where the tests leave their traces.
 struct Bench {
     skips: SkipFile,
-    variables: [(&'static str, String); 2],
+    variables: Vec<(&'static str, String)>,
 }
 
 impl Bench {
-    fn new(repository: &Repository) -> Result<Self> {
+    fn new(repository: &Repository, long: bool) -> Result<Self> {
         let target = repository.target();
         let skips = SkipFile::create(&target)?;
         // PoCL keeps compiled kernels; a home folder may be missing or read-only where tests run.
         let cache = target.join("pocl-cache");
         fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
-        let variables = [
+        let mut variables = vec![
             ("POCL_CACHE_DIR", cache.to_string_lossy().into_owned()),
             (skips::VARIABLE, skips.path().to_string_lossy().into_owned()),
         ];
+        if long {
+            variables.push(("TRANSLOAD_LONG", "1".to_owned()));
+            // The watchdog for hours, not minutes.
+            variables.push(("NEXTEST_PROFILE", "long".to_owned()));
+        }
         Ok(Self { skips, variables })
     }
 

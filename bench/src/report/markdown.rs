@@ -2,24 +2,17 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{Document, Section};
+use super::{Document, Section, Target};
 use crate::adapter::Role;
 use crate::cell::{CellReport, Column};
+use crate::machine::Machine;
+use crate::settings::Settings;
 use crate::statistics::Spread;
 
 impl Display for Document {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let machine = &self.machine;
         writeln!(f, "# Ring\n")?;
-        writeln!(f, "{}, {} cores, {}.", machine.processor, machine.cores, machine.kernel)?;
-        writeln!(
-            f,
-            "{} interleaved rounds of {} ms; {}.",
-            self.settings.rounds, self.settings.run_ms, self.settings.cores
-        )?;
-        for caveat in self.caveats() {
-            writeln!(f, "**Careful**: {caveat}.")?;
-        }
+        circumstances(f, &self.machine, &self.settings, &self.caveats())?;
         writeln!(f, "\n## One message a call, batches out\n")?;
         section(f, &self.single)?;
         writeln!(f, "\n## Batches of {} in and out\n", crate::BATCH)?;
@@ -31,7 +24,7 @@ impl Display for Document {
         writeln!(f, "\n## What early-claim delivers\n")?;
         self.harm(f)?;
         writeln!(f, "\n## Thresholds\n")?;
-        self.thresholds(f)
+        thresholds(f, &self.targets)
     }
 }
 
@@ -75,7 +68,7 @@ fn comparison(f: &mut Formatter<'_>, report: &CellReport) -> fmt::Result {
     }
 }
 
-fn rate(spread: Option<Spread>) -> String {
+pub(crate) fn rate(spread: Option<Spread>) -> String {
     const MILLION: f64 = 1e6;
     spread.map_or_else(
         || "-".to_owned(),
@@ -85,7 +78,7 @@ fn rate(spread: Option<Spread>) -> String {
     )
 }
 
-fn rule(f: &mut Formatter<'_>, columns: usize) -> fmt::Result {
+pub(crate) fn rule(f: &mut Formatter<'_>, columns: usize) -> fmt::Result {
     writeln!(f, "|{}", "---|".repeat(columns))
 }
 
@@ -146,24 +139,40 @@ impl Document {
         }
         Ok(())
     }
+}
 
-    fn thresholds(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "| what | this run | to reach | aim | verdict |")?;
-        rule(f, 5)?;
-        for target in &self.targets {
-            let value = target.value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
-            writeln!(
-                f,
-                "| {} | {value} {} | {} | {} | {} |",
-                target.what,
-                target.unit,
-                target.reach,
-                target.aim,
-                target.verdict.words()
-            )?;
-        }
-        Ok(())
+/// The design's table, with a verdict for each row.
+pub(crate) fn thresholds(f: &mut Formatter<'_>, targets: &[Target]) -> fmt::Result {
+    writeln!(f, "| what | this run | to reach | aim | verdict |")?;
+    rule(f, 5)?;
+    for target in targets {
+        let value = target.value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
+        writeln!(
+            f,
+            "| {} | {value} {} | {} | {} | {} |",
+            target.what,
+            target.unit,
+            target.reach,
+            target.aim,
+            target.verdict.words()
+        )?;
     }
+    Ok(())
+}
+
+/// What was measured on, how, and why not to judge by it, if so.
+pub(crate) fn circumstances(
+    f: &mut Formatter<'_>,
+    machine: &Machine,
+    settings: &Settings,
+    caveats: &[String],
+) -> fmt::Result {
+    writeln!(f, "{}, {} cores, {}.", machine.processor, machine.cores, machine.kernel)?;
+    writeln!(f, "{} interleaved rounds of {} ms; {}.", settings.rounds, settings.run_ms, settings.cores)?;
+    for caveat in caveats {
+        writeln!(f, "**Careful**: {caveat}.")?;
+    }
+    Ok(())
 }
 
 /// A baseline's row for one cell: what the verifying mode found, and what the timed runs showed on the way.

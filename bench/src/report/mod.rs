@@ -1,6 +1,6 @@
 //! What a run of the whole comparison yields: one document, printed as JSON or as tables.
 
-mod markdown;
+pub(crate) mod markdown;
 mod target;
 
 use serde::Serialize;
@@ -69,16 +69,18 @@ pub struct Document {
 impl Document {
     /// Why these figures are not to be judged by, if so.
     pub fn caveats(&self) -> Vec<String> {
-        let mut caveats = Vec::new();
-        if self.settings.rounds < ROUNDS_TO_JUDGE {
-            caveats.push(format!(
-                "{} rounds only: judge by no fewer than {ROUNDS_TO_JUDGE}",
-                self.settings.rounds
-            ));
-        }
-        if let Some(load) = self.machine.load.filter(|_| self.machine.is_busy()) {
-            caveats.push(format!("the load was {load:.2} at the start: something else was running"));
-        }
-        caveats
+        caveats(&self.machine, &self.settings)
     }
+}
+
+/// Why figures of this machine with these settings are not to be judged by, if so.
+pub(crate) fn caveats(machine: &Machine, settings: &Settings) -> Vec<String> {
+    let mut caveats = Vec::new();
+    if settings.rounds < ROUNDS_TO_JUDGE {
+        caveats.push(format!("{} rounds only: judge by no fewer than {ROUNDS_TO_JUDGE}", settings.rounds));
+    }
+    if let Some(load) = machine.load.filter(|_| machine.is_busy()) {
+        caveats.push(format!("the load was {load:.2} at the start: something else was running"));
+    }
+    caveats
 }

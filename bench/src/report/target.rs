@@ -51,12 +51,18 @@ pub struct Target {
 }
 
 impl Target {
-    fn at_least(what: &'static str, value: Option<f64>, reach: f64, aim: f64) -> Self {
+    pub(crate) fn at_least(what: &'static str, value: Option<f64>, reach: f64, aim: f64) -> Self {
         let verdict = judge(value, |value| value >= reach, |value| value >= aim);
         Self { what, value, reach, aim, unit: "x", verdict }
     }
 
-    fn below(what: &'static str, value: Option<f64>, reach: f64, aim: f64) -> Self {
+    /// A ratio that must not be higher.
+    pub(crate) fn within(what: &'static str, value: Option<f64>, reach: f64, aim: f64) -> Self {
+        let verdict = judge(value, |value| value <= reach, |value| value <= aim);
+        Self { what, value, reach, aim, unit: "x", verdict }
+    }
+
+    pub(crate) fn below(what: &'static str, value: Option<f64>, reach: f64, aim: f64) -> Self {
         let verdict = judge(value, |value| value < reach, |value| value <= aim);
         Self { what, value, reach, aim, unit: "ns", verdict }
     }

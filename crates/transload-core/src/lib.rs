@@ -11,6 +11,13 @@
 //! * [`Ring::publish`] hands them to the consumer, written, skipped or held back for ever;
 //! * [`Ring::take`] gives the consumer a run of written positions;
 //! * [`Ring::release`] gives them back to the producers, in any order, from any thread;
+//!
+//! And beside the ring:
+//!
+//! * [`Pool::claim`] gives a thread one of many equal buffers, [`Pool::release`] gives it back.
+//!
+//! For both:
+//!
 //! * [`Barrier`] and the `announce` methods let either side sleep without ever missing a wake-up.
 //!
 //! # Example
@@ -40,6 +47,7 @@ extern crate std;
 mod counter;
 mod flag;
 mod padded;
+mod pool;
 mod ring;
 mod sync;
 mod wait;
@@ -47,6 +55,9 @@ mod wait;
 pub use counter::Counter;
 pub use flag::Flag;
 pub use padded::Padded;
+pub use pool::{
+    Grant, HintWord, MAX_BUFFERS, NoGrant, Notice, Oldest, Pool, PoolGeometryError, SEATS, Seat, Slot, Tally,
+};
 pub use ring::{
     Claim, ClaimError, GeometryError, MAX_OPEN_BATCHES, MAX_SLOTS, Mark, Reader, Ring, Run, TakeError, Taken,
     Word,

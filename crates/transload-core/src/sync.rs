@@ -27,6 +27,18 @@ macro_rules! order {
 }
 pub(crate) use order;
 
+/// Whether a model has weakened one label, for operations that are two sides at once.
+macro_rules! is_weak {
+    ($label:ident) => {{
+        #[cfg(feature = "model")]
+        let weakened = $crate::sync::is_weakened($crate::sync::Label::$label);
+        #[cfg(not(feature = "model"))]
+        let weakened = false;
+        weakened
+    }};
+}
+pub(crate) use is_weak;
+
 /// A sequentially consistent fence, which a model can take away.
 macro_rules! full_fence {
     ($label:ident) => {
@@ -58,6 +70,26 @@ mod weaken {
         BatchDone,
         /// The fence between a batch's done flag and the look at the others.
         BatchFence,
+        /// The store that frees a buffer's word, and the swap that claims it.
+        Lend,
+        /// The swap that claims a buffer's word, and the looks over all words.
+        Look,
+        /// The count of a claim, and the sum of these counts.
+        Tally,
+        /// The count of a release, and the sum by which a pool ends.
+        Drain,
+        /// The store that lays a lease down as numbers, and the swap that takes it up.
+        Raw,
+        /// The bit that says that claims are over, and the look at it before the sums.
+        Abandon,
+        /// A seat's return, and its next taking.
+        Seat,
+        /// The count of a claim before the swap of its word instead of after: a step, not an ordering.
+        TallyFirst,
+        /// The count of a release after the store to its word instead of before: a step, not an ordering.
+        DrainLast,
+        /// The second look over all words: a step, not an ordering.
+        SecondLook,
     }
 
     std::thread_local! {

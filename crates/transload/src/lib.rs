@@ -23,6 +23,7 @@
 //!
 //! * [`memory`]: a [`Slab`](memory::Slab) is one piece of memory, placed as asked, honest about what was obtained.
 //! * [`region`]: a [`Region`](region::Region) is a slab registered with a device.
+//! * [`pool`]: [`BufferPool`](pool::BufferPool), which lends the buffers of a region one at a time.
 //! * [`staging`]: [`PinnedStagingBuffer`](staging::PinnedStagingBuffer), the ring.
 //! * [`device`]: [`Driver`](device::Driver), [`Device`](device::Device), [`Stream`](device::Stream); back ends `host` and
 //!   `opencl`.
@@ -58,6 +59,8 @@
 //! # Platforms
 //!
 //! Linux on x86-64 is tested. Other Unix systems are written for and untested.
+
+mod barrier;
 
 pub mod device;
 pub mod memory;

@@ -1,5 +1,6 @@
 //! An end for tests that would have none.
 
+use std::io::{Read, Seek};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -44,13 +45,34 @@ pub fn until(mut holds: impl FnMut() -> bool) -> bool {
 /// Runs a child process to its end, and ends it after [`PATIENCE`]. Its output must fit into a pipe.
 pub fn output(command: &mut Command) -> Output {
     let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = piped.spawn().unwrap();
-    if !until(|| ended(&mut child).is_some()) {
-        child.kill().unwrap();
-        child.wait().unwrap();
-        panic!("{command:?} has not ended within {PATIENCE:?}");
+    let child = piped.spawn().unwrap();
+    bounded(child, command, PATIENCE).wait_with_output().unwrap()
+}
+
+/// Runs a child process that runs tests to its end, and ends it after [`LIMIT`]. Gives all that it says, of any length.
+pub fn long_output(command: &mut Command) -> (ExitStatus, String) {
+    let mut file = tempfile::tempfile().unwrap();
+    let said = command.stdin(Stdio::null()).stdout(file.try_clone().unwrap());
+    let child = said.stderr(file.try_clone().unwrap()).spawn().unwrap();
+    let status = bounded(child, command, LIMIT).wait().unwrap();
+    file.rewind().unwrap();
+    let mut text = Vec::new();
+    file.read_to_end(&mut text).unwrap();
+    (status, String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The child, which has ended.
+fn bounded(mut child: Child, command: &Command, limit: Duration) -> Child {
+    let end = Instant::now() + limit;
+    while ended(&mut child).is_none() {
+        if Instant::now() > end {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("{command:?} has not ended within {limit:?}");
+        }
+        thread::sleep(Duration::from_millis(1));
     }
-    child.wait_with_output().unwrap()
+    child
 }
 
 fn ended(child: &mut Child) -> Option<ExitStatus> {

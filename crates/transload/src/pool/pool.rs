@@ -1,83 +1,67 @@
-//! The pool. Placeholder.
+//! The pool, and what does not wait.
 
-use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
-use event_listener::{Event, Listener};
+use transload_core::{Grant, HintWord, MAX_BUFFERS, NoGrant, SEATS, Slot};
 
-use super::{AcquireError, Lease, PoolError, PoolHandle, RawLease, RawLeaseError};
-use crate::memory::Tenancy;
+use super::body::{Body, Core, CorePool, LastHandle};
+use super::statistics::{OldestLease, PoolStatistics};
+use super::{AcquireError, Lease, PoolError, PoolHandle, RawLease, RawLeaseError, local};
+use crate::barrier::ProcessBarrier;
 use crate::region::Region;
 
-/// Buffers of a region, lent one at a time. A clone is another handle.
+/// Buffers of a region, lent one at a time. A clone is another handle on the same pool; all of them may be used on any
+/// thread.
+///
+/// When the last handle is dropped, the pool is over. Leases that are out stay good; memory and registration go when the
+/// last of them comes back.
 #[derive(Clone, Debug)]
 pub struct BufferPool {
     pub(super) body: Arc<Body>,
-}
-
-#[derive(Debug)]
-pub(super) struct Body {
-    pub(super) region: Region,
-    free: Mutex<Vec<u32>>,
-    event: Event,
-    zero: bool,
-    _tenancy: Tenancy,
+    /// Abandons the pool with the last clone. Beside the body rather than around it, so that a claim goes through one
+    /// pointer.
+    _last: Arc<LastHandle>,
 }
 
 /// How a pool is made.
 #[derive(Clone, Debug)]
 pub struct PoolBuilder {
     region: Region,
-    zero: bool,
-}
-
-/// What a pool has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PoolStatistics {
-    /// Leases handed out.
-    pub acquired: u64,
-    /// Leases given back.
-    pub released: u64,
-    /// The lease that has been out longest.
-    pub oldest: Option<OldestLease>,
-}
-
-/// The lease that has been out longest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OldestLease {
-    /// Its buffer.
-    pub index: u32,
-    /// For how long, at least.
-    pub held: Duration,
+    zeroed: bool,
 }
 
 impl PoolBuilder {
-    /// Fills each buffer with zeros before it is handed out, so that no owner sees what another wrote.
+    /// Fills each buffer with zeros before it is handed out, so that no owner sees what another wrote. Off at first. It
+    /// costs a write of the whole buffer with each lease.
+    #[must_use]
     pub fn zeroed(mut self, zeroed: bool) -> Self {
-        self.zero = zeroed;
+        self.zeroed = zeroed;
         self
     }
 
-    /// Makes the pool.
+    /// Makes the pool: 8 bytes for each buffer, and some 25 KiB.
     ///
     /// # Errors
     ///
-    /// [`PoolError`]
+    /// [`PoolError::TooManyBuffers`] above 2^31, [`PoolError::BuffersTooLarge`] from 4 GiB on, [`PoolError::Slab`] if a ring or another pool hands out the slab's
+    /// parts. The slab is then as it was.
     pub fn build(self) -> Result<BufferPool, PoolError> {
+        let count = self.region.slab().buffer_count();
+        let size = self.region.slab().buffer_size();
+        let Ok(buffer_len) = u32::try_from(size) else {
+            return Err(PoolError::BuffersTooLarge { actual: size, max: u32::MAX as usize });
+        };
+        let too_many = || PoolError::TooManyBuffers { actual: count, max: MAX_BUFFERS };
+        if count > MAX_BUFFERS {
+            return Err(too_many());
+        }
+        // Before the control words are allocated, which an occupied slab would not need.
         let tenancy = self.region.slab().occupy()?;
-        let count = u32::try_from(self.region.slab().buffer_count()).unwrap_or(u32::MAX);
-        Ok(BufferPool {
-            body: Arc::new(Body {
-                region: self.region,
-                free: Mutex::new((0..count).rev().collect()),
-                event: Event::new(),
-                zero: self.zero,
-                _tenancy: tenancy,
-            }),
-        })
+        let slots: Box<[Slot]> = (0..count).map(|_| Slot::new()).collect();
+        let hints = (0..CorePool::hint_words(count)).map(|_| HintWord::new()).collect();
+        let pool = CorePool::new(slots, hints, ProcessBarrier::new()).map_err(|_| too_many())?;
+        let body = Body::new(Core::new(pool), self.region, tenancy, buffer_len, self.zeroed);
+        Ok(BufferPool { _last: Arc::new(LastHandle(body.clone())), body })
     }
 }
 
@@ -86,36 +70,32 @@ impl BufferPool {
     ///
     /// # Errors
     ///
-    /// [`PoolError`]
+    /// As [`PoolBuilder::build`].
     pub fn new(region: &Region) -> Result<Self, PoolError> {
         Self::builder(region).build()
     }
 
     /// Starts a pool with options.
     pub fn builder(region: &Region) -> PoolBuilder {
-        PoolBuilder { region: region.clone(), zero: false }
+        PoolBuilder { region: region.clone(), zeroed: false }
     }
 
-    /// A lease, if there is one.
+    /// A lease, if there is one, of any buffer. Takes no lock and makes no system call; allocates at a thread's first use
+    /// of the pool and never again.
     ///
     /// # Errors
     ///
-    /// [`AcquireError`]
+    /// [`AcquireError::Exhausted`] if all buffers were out at one moment during the call, [`AcquireError::Closed`].
+    #[inline]
     pub fn try_acquire(&self) -> Result<Lease, AcquireError> {
-        let index = self.body.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let index = index.ok_or(AcquireError::Exhausted { capacity: self.capacity() })?;
-        let mut lease = Lease::new(self.body.clone(), index);
-        if self.body.zero {
-            lease.fill(0);
-        }
-        Ok(lease)
+        self.hand_over(local::claim(&self.body.core))
     }
 
-    /// Up to `count` leases, appended to `leases`; says how many, at least one.
+    /// Up to `count` leases, appended to `leases`; says how many, at least one unless `count` is zero.
     ///
     /// # Errors
     ///
-    /// [`AcquireError`]; nothing was appended then.
+    /// As [`try_acquire`](BufferPool::try_acquire); nothing was appended then.
     pub fn acquire_batch(&self, count: usize, leases: &mut Vec<Lease>) -> Result<usize, AcquireError> {
         for got in 0..count {
             match self.try_acquire() {
@@ -127,39 +107,15 @@ impl BufferPool {
         Ok(count)
     }
 
-    /// A lease, waited for.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquireError`]
-    pub fn acquire_timeout(&self, timeout: Duration) -> Result<Lease, AcquireError> {
-        let end = Instant::now() + timeout;
-        loop {
-            let listener = self.body.event.listen();
-            match self.try_acquire() {
-                Err(AcquireError::Exhausted { .. }) if Instant::now() < end => {
-                    let _ = listener.wait_deadline(end);
-                }
-                done => return done,
+    #[inline]
+    pub(super) fn hand_over(&self, claimed: Result<Grant, NoGrant>) -> Result<Lease, AcquireError> {
+        match claimed {
+            Ok(grant) => {
+                self.body.prepare(&grant);
+                Ok(Lease::new(&self.body, grant))
             }
-        }
-    }
-
-    /// A lease, waited for.
-    ///
-    /// # Errors
-    ///
-    /// [`AcquireError::Closed`]
-    pub fn acquire(&self) -> impl Future<Output = Result<Lease, AcquireError>> + Send + 'static {
-        let pool = self.clone();
-        async move {
-            loop {
-                let listener = pool.body.event.listen();
-                match pool.try_acquire() {
-                    Err(AcquireError::Exhausted { .. }) => listener.await,
-                    done => return done,
-                }
-            }
+            Err(NoGrant::Exhausted) => Err(AcquireError::Exhausted { capacity: self.capacity() }),
+            Err(NoGrant::Closed) => Err(AcquireError::Closed),
         }
     }
 
@@ -168,19 +124,19 @@ impl BufferPool {
         PoolHandle::new(self.clone())
     }
 
-    /// Buffers that are free: a hint.
+    /// Buffers that are free. Exact when nobody is active, else a hint.
     pub fn available(&self) -> usize {
-        self.body.free.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.capacity() as usize - self.body.core.pool.leased()
     }
 
     /// Buffers in all.
     pub fn capacity(&self) -> u32 {
-        u32::try_from(self.body.region.slab().buffer_count()).unwrap_or(u32::MAX)
+        u32::try_from(self.body.core.pool.capacity()).unwrap_or(u32::MAX)
     }
 
     /// Bytes of a buffer.
     pub fn buffer_size(&self) -> usize {
-        self.body.region.slab().buffer_size()
+        self.body.buffer_size
     }
 
     /// The region.
@@ -188,27 +144,69 @@ impl BufferPool {
         &self.body.region
     }
 
-    /// What the pool has done so far.
+    /// What the pool has done so far. Looks at all control words, 8 bytes a buffer.
     pub fn statistics(&self) -> PoolStatistics {
-        PoolStatistics::default()
+        let core = &self.body.core;
+        let tally = core.pool.tally();
+        let out = u64::try_from(core.pool.leased()).unwrap_or(u64::MAX);
+        PoolStatistics {
+            capacity: self.capacity(),
+            leased: u32::try_from(out.saturating_sub(tally.quarantined)).unwrap_or(u32::MAX),
+            acquired: tally.acquired,
+            released: tally.released,
+            quarantined: tally.quarantined,
+            exhausted: tally.exhausted,
+            waited: core.waited.value(),
+            oldest: self.oldest(),
+        }
     }
 
-    /// Hands out nothing more. Leases that are out stay good.
-    pub fn close(&self) {}
+    pub(super) fn oldest(&self) -> Option<OldestLease> {
+        let core = &self.body.core;
+        let (oldest, held) = core.at_time(|clock| {
+            let oldest = core.pool.oldest()?;
+            Some((oldest, clock.age(oldest.ticks)))
+        })?;
+        let thread = if oldest.seat < SEATS { core.holder(oldest.seat) } else { None };
+        Some(OldestLease { index: oldest.index, held, thread })
+    }
 
-    /// Redeems a raw lease.
+    /// Hands out nothing more, and ends all waiting with [`AcquireError::Closed`]. Leases that are out stay good and come
+    /// back as ever, raw ones can still be redeemed. The memory goes when handles and leases are gone, as for any pool.
+    pub fn close(&self) {
+        if self.body.core.pool.close() {
+            self.body.core.freed.notify(usize::MAX);
+        }
+    }
+
+    /// Whether the pool is closed.
+    pub fn is_closed(&self) -> bool {
+        self.body.core.pool.is_closed()
+    }
+
+    /// Redeems a raw lease: of all copies of it one, once.
     ///
     /// # Errors
     ///
-    /// [`RawLeaseError`]
+    /// [`RawLeaseError`]; nothing was changed then.
     pub fn lease_from_raw(&self, raw: RawLease) -> Result<Lease, RawLeaseError> {
-        Err(RawLeaseError::Stale { index: raw.index })
+        let core = &self.body.core;
+        if raw.pool != core.id {
+            return Err(RawLeaseError::Foreign { expected: core.id, actual: raw.pool });
+        }
+        if raw.index >= self.capacity() {
+            return Err(RawLeaseError::NoSuchBuffer { index: raw.index, capacity: self.capacity() });
+        }
+        let grant = core.pool.take_up(raw.index, raw.generation);
+        grant.map(|grant| Lease::new(&self.body, grant)).ok_or(RawLeaseError::Stale { index: raw.index })
     }
-}
 
-impl Body {
-    pub(super) fn give_back(&self, index: u32) {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(index);
-        self.event.notify(1);
+    /// Redeems a raw lease and gives the buffer back.
+    ///
+    /// # Errors
+    ///
+    /// [`RawLeaseError`]; nothing was changed then.
+    pub fn release_raw(&self, raw: RawLease) -> Result<(), RawLeaseError> {
+        self.lease_from_raw(raw).map(drop)
     }
 }

@@ -160,6 +160,9 @@ pub(super) trait Backend {
     /// Ends that. No attempt uses it any more.
     fn remove_pool(&mut self, group: Group);
 
+    /// Whether it has taken buffers of this pool ahead of receives, so that one that starves can go on.
+    fn lends(&self, group: Group) -> bool;
+
     /// How often completions overflowed the queue and had to be fetched again. None was lost.
     fn overflows(&self) -> u64;
 }

@@ -343,7 +343,7 @@ impl Engine {
     fn feed_starving(&mut self) {
         let shared = self.shared.clone();
         let waker = Waker::from(shared.clone());
-        while let Some(keys) = self.pools.next_fed(&waker) {
+        while let Some(keys) = self.pools.next_fed(&*self.backend, &waker) {
             let mut state = shared.lock();
             for key in keys {
                 let Some(entry) = state.table.get(key) else { continue };

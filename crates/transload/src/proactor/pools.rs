@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use super::backend::{Backend, Group};
 use super::capability::Capability;
@@ -110,12 +110,15 @@ impl Pools {
     }
 
     /// The receives of a pool to which a buffer has come back. Wakes when that happens to another.
-    pub(super) fn next_fed(&mut self, waker: &Waker) -> Option<Vec<Key>> {
+    pub(super) fn next_fed(&mut self, backend: &dyn Backend, waker: &Waker) -> Option<Vec<Key>> {
         let mut context = Context::from_waker(waker);
         for index in 0..self.starving.len() {
-            if let Poll::Ready(lease) = self.starving[index].next_buffer.as_mut().poll(&mut context) {
+            let Starving { group, next_buffer, .. } = &mut self.starving[index];
+            let polled = next_buffer.as_mut().poll(&mut context);
+            // The back end may have taken it first, for others that want nothing now.
+            if polled.is_ready() || backend.lends(*group) {
                 // It goes back at once, and the back end takes it from the pool.
-                drop(lease);
+                drop(polled);
                 return Some(self.starving.swap_remove(index).keys);
             }
         }

@@ -125,6 +125,10 @@ impl Backend for Scripted {
 
     fn remove_pool(&mut self, _: Group) {}
 
+    fn lends(&self, _: Group) -> bool {
+        false
+    }
+
     fn overflows(&self) -> u64 {
         0
     }

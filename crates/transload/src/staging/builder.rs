@@ -2,10 +2,10 @@
 
 use transload_core::{MAX_SLOTS, Ring, Word};
 
-use super::barrier::ProcessBarrier;
 use super::buffer::PinnedStagingBuffer;
 use super::error::StagingError;
 use super::ring::StagingRing;
+use crate::barrier::ProcessBarrier;
 use crate::memory::{Slab, SlabBuilder};
 
 /// Settings of a ring, each with a default. From [`PinnedStagingBuffer::builder`].

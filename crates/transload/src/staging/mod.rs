@@ -85,7 +85,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod barrier;
 mod batch;
 mod batch_size;
 mod buffer;

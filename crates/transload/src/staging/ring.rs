@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use event_listener::Event;
 use transload_core::{Claim, Counter, Mark, Padded, Ring, Word};
 
-use super::barrier::ProcessBarrier;
 use super::latency::Stamps;
 use super::statistics::{Stall, Statistics};
+use crate::barrier::ProcessBarrier;
 use crate::memory::{Slab, Tenancy};
 
 /// No sleep is longer than this, so that a fault on the other side is a delay and not a hang.

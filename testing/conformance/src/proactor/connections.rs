@@ -82,6 +82,8 @@ pub fn accepting_is_cancelled(run: &Run) {
             accepted.push(rig.on(rest.connection()).unwrap().unwrap());
         }
         drop((rest, peers));
+        // Until it has ended it may accept, and what it accepts goes with it.
+        assert!(rig.until(|| rig.handle.in_flight() == 0));
     }
 }
 
@@ -246,20 +248,17 @@ pub fn time_outs_end_in_order(run: &Run) {
 /// A wait without an end ends when something happens, from whatever thread.
 pub fn a_wait_ends_when_asked_to(run: &Run) {
     let rig = run.rig();
-    let handle = rig.handle.clone();
-    for _ in 0..50 {
-        let handle = handle.clone();
+    for round in 1..=50 {
+        let handle = rig.handle.clone();
         let elsewhere = thread::spawn(move || {
             thread::sleep(Duration::from_micros(500));
             handle.nop()
         });
-        let mut nop = loop {
-            if elsewhere.is_finished() {
-                break elsewhere.join().unwrap();
-            }
+        while rig.proactor.statistics().submitted < round {
             // The other thread's submission ends it.
             rig.proactor.poll(None).unwrap();
-        };
+        }
+        let mut nop = elsewhere.join().unwrap();
         assert!(rig.until(|| look(&mut nop).is_ready()));
     }
 }

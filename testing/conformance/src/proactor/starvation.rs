@@ -120,10 +120,22 @@ pub fn who_takes_nothing_starves_nobody(run: &Run) {
     const TOTAL: u64 = 3_000_000;
     let rig = run.rig();
     let pool = rig.receive_pool(256, 1024);
-    let ((lazy, lazy_peer), (ours, peer)) = (pair(Kind::Tcp), pair(Kind::Tcp));
+    let ((lazy, mut lazy_peer), (ours, peer)) = (pair(Kind::Tcp), pair(Kind::Tcp));
     let mut never_taken = rig.handle.receive(&lazy, &pool);
-    let lazy_writer = writer(lazy_peer, Pattern(32), TOTAL);
-    assert!(rig.until(|| rig.proactor.statistics().paused > 0), "it is held");
+    // Bit by bit: what comes within one turn may go into as many buffers as there are.
+    let mut written = 0;
+    assert!(
+        rig.until(|| {
+            write_pieces(&mut lazy_peer, Pattern(32), written, 500);
+            written += 500;
+            rig.proactor.statistics().paused > 0
+        }),
+        "it is held"
+    );
+    let lazy_writer = thread::spawn(move || {
+        write_pieces(&mut lazy_peer, Pattern(32), written, TOTAL - written);
+        lazy_peer
+    });
     let (mut receive, mut checker) = (rig.handle.receive(&ours, &pool), Checker::new(Pattern(33)));
     let writer = writer(peer, Pattern(33), TOTAL);
     rig.take_until(&mut receive, &mut checker, TOTAL);

@@ -136,6 +136,10 @@ impl Backend for ReadinessBackend {
         self.sockets.calls.remove_pool(group);
     }
 
+    fn lends(&self, _: Group) -> bool {
+        false
+    }
+
     fn overflows(&self) -> u64 {
         0
     }

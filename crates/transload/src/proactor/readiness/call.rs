@@ -13,7 +13,7 @@ use super::super::socket::Socket;
 use super::nonblocking::NonBlocking;
 use super::vectors::Vectors;
 use super::waiting::Work;
-use crate::pool::{AcquireError, BufferPool};
+use crate::pool::BufferPool;
 
 /// Systems without `MSG_NOSIGNAL` have a socket option in its place, which `send` sets.
 #[cfg(not(target_vendor = "apple"))]
@@ -104,9 +104,9 @@ impl Calls {
         };
         let mut lease = match pool.try_acquire() {
             Ok(lease) => lease,
-            Err(AcquireError::Exhausted { .. }) => return without_buffer(fd),
-            // Nothing will ever come back to it, so this is not starvation.
-            Err(AcquireError::Closed) => return Outcome::Ended(Event::Done(Err(Errno::NOBUFS))),
+            Err(error) if error.is_exhausted() => return without_buffer(fd),
+            // The pool is closed: nothing will ever come back to it, so this is not starvation.
+            Err(_) => return Outcome::Ended(Event::Done(Err(Errno::NOBUFS))),
         };
         match retry_on_intr(|| net::recv(fd, &mut *lease, RecvFlags::DONTWAIT)) {
             Ok((_, bytes @ 1..)) => {

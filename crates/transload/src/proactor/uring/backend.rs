@@ -273,6 +273,10 @@ impl Backend for UringBackend {
         self.groups.remove(&self.ring, group);
     }
 
+    fn lends(&self, group: Group) -> bool {
+        self.groups.lends(group)
+    }
+
     fn overflows(&self) -> u64 {
         self.ring.overflows()
     }

@@ -60,10 +60,10 @@ impl BufferRing {
         })
     }
 
-    /// Lends the kernel what the pool has, as far as there is room; says whether that was anything.
+    /// Lends the kernel what the pool has, as far as there is room; says whether it has any now.
     pub(super) fn refill(&mut self, pool: &BufferPool) -> bool {
         if self.free.is_empty() || pool.acquire_batch(self.free.len(), &mut self.fresh).is_err() {
-            return false;
+            return self.lends();
         }
         while let Some(lease) = self.fresh.pop() {
             let Some(buffer) = self.free.pop() else { break };
@@ -78,6 +78,11 @@ impl BufferRing {
         // Released: the kernel, which acquires it, sees the entries before it.
         tail.store(self.tail, Ordering::Release);
         true
+    }
+
+    /// Whether any buffer is lent, as far as completions have been read.
+    pub(super) fn lends(&self) -> bool {
+        self.free.len() < usize::from(self.entries)
     }
 
     /// Takes back a buffer that the kernel has chosen.

@@ -89,6 +89,12 @@ impl Groups {
         }
     }
 
+    /// Whether the kernel has buffers of this pool to choose from.
+    pub(super) fn lends(&self, group: Group) -> bool {
+        let receivers = self.by_number.get(usize::from(group)).and_then(Option::as_ref);
+        receivers.and_then(|receivers| receivers.ring.as_ref()).is_some_and(BufferRing::lends)
+    }
+
     /// Lends the kernel the buffers of all pools that have come back.
     pub(super) fn refill_all(&mut self) {
         for receivers in self.by_number.iter_mut().flatten() {

@@ -1,4 +1,5 @@
-//! The barrier of the ring's sleepers: nearly free for those who publish, a system call for those about to sleep.
+//! The barrier of those who sleep at a ring or a pool: nearly free for those who publish or release, a system call for
+//! those about to sleep.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, compiler_fence, fence};
@@ -11,12 +12,12 @@ use transload_core::Barrier;
 /// barrier before the call returns (its manual page, "asymmetric fences"). So the other side needs only to keep the
 /// compiler from reordering.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ProcessBarrier {
+pub(crate) struct ProcessBarrier {
     asymmetric: bool,
 }
 
 impl ProcessBarrier {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static REGISTERED: OnceLock<bool> = OnceLock::new();
         Self { asymmetric: *REGISTERED.get_or_init(|| membarrier(Command::RegisterPrivateExpedited)) }
     }
