@@ -21,15 +21,15 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// The staging ring beside other bounded queues; a few minutes
-    Ring(Run),
+    Ring(Options),
     /// The buffer pool beside a stack with a tagged head; a minute or two
-    Pool(Run),
+    Pool(Options),
     /// Receives into slots and sends out of registered buffers, beside ordinary calls; a minute or two
-    Io(Run),
+    Io(Options),
 }
 
 #[derive(Debug, Args)]
-struct Run {
+struct Options {
     /// Some seconds instead of minutes, to see that everything runs; not for judging
     #[arg(long)]
     quick: bool,
@@ -47,7 +47,7 @@ struct Run {
     json: bool,
 }
 
-impl Run {
+impl Options {
     fn settings(&self) -> Result<Settings> {
         let cores = Cores::detect(self.spread)?;
         let mut settings = if self.quick { Settings::quick(cores) } else { Settings::full(cores) };

@@ -67,6 +67,30 @@ fn the_pool_is_one_document_or_tables_too() {
 }
 
 #[test]
+fn sockets_are_one_document_and_tables() {
+    if !two_cores() {
+        return;
+    }
+    let short = ["io", "--quick", "--rounds", "1", "--run-ms", "5"];
+    let run = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_transload-bench"));
+        let output = command.args(short).args(more).output().expect("the program starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    let document: serde_json::Value = serde_json::from_slice(&run(&["--json"])).expect("one JSON document");
+    assert_eq!(document["receive"].as_array().map(Vec::len), Some(2));
+    for receive in document["receive"].as_array().into_iter().flatten() {
+        assert!(receive["rows"].as_array().is_some_and(|rows| rows.len() >= 2), "{receive}");
+    }
+    assert!(document["send"].as_array().is_some_and(|sends| sends.len() >= 3), "{document}");
+    let tables = String::from_utf8(run(&[])).expect("text");
+    for part in ["Received into slots", "Sent out of registered buffers", "Loop-back cannot show a gain"] {
+        assert!(tables.contains(part), "{part} is missing in\n{tables}");
+    }
+}
+
+#[test]
 fn options_without_sense_are_usage_errors() {
     for options in [&["--rounds", "0"][..], &["--run-ms", "0"], &["--spread", "wide"], &["--what"]] {
         let output = ring(options);

@@ -66,7 +66,9 @@ fn receive(settings: &Settings, layout: Layout, ways: &[Way]) -> Result<Receive>
 fn send(settings: &Settings, backend: Backend, buffer_bytes: usize) -> Result<Send> {
     let span = Duration::from_millis(settings.run_ms);
     let run = |zero_copy, check| send::run(settings.cores, backend, zero_copy, buffer_bytes, span, check);
-    let mut rows = [SendRow::default(), SendRow::default()];
+    let row =
+        |name: &str| SendRow { row: Row { name: name.to_owned(), ..Row::default() }, ..SendRow::default() };
+    let mut rows = [row("off"), row("on")];
     let ways = [ZeroCopy::Off, ZeroCopy::On];
     for way in ways {
         run(way, true)?;
@@ -81,8 +83,6 @@ fn send(settings: &Settings, backend: Backend, buffer_bytes: usize) -> Result<Se
             *copied += sent.copied;
         }
     }
-    let [mut off, mut on] = rows;
-    off.row.name = "off".to_owned();
-    on.row.name = "on".to_owned();
+    let [off, on] = rows;
     Ok(Send { backend: backend.name(), buffer_bytes, off, on })
 }

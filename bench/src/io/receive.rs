@@ -113,14 +113,17 @@ fn run_here(cores: Cores, way: Way, layout: Layout, until: Until) -> Result<Spen
             Way::Straight(backend) => straight(intake, connection, layout, backend),
         }
     });
-    let sent = send(peer, until)?;
+    let expected = send(peer, until)?;
     let spent = receiver.join().map_err(|_| anyhow!("the receiver panicked"))??;
     let report = running.join();
     ensure!(report.error.is_none() && report.skipped == 0, "{report:?}");
-    ensure!(spent.bytes == sent, "{} of {sent} bytes were received", spent.bytes);
+    ensure!(spent.bytes == expected, "{} of {expected} bytes were received", spent.bytes);
     if matches!(until, Until::Checked(_)) {
         let state = check.state.lock().map_err(|_| anyhow!("the check panicked"))?;
-        ensure!(state.wrong == 0 && state.seen == sent, "{way:?}, {layout:?}: {state:?} of {sent} bytes");
+        ensure!(
+            state.wrong == 0 && state.seen == expected,
+            "{way:?}, {layout:?}: {state:?} of {expected} bytes"
+        );
     }
     Ok(spent)
 }

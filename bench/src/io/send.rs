@@ -39,7 +39,7 @@ pub(super) fn run(
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let peer = TcpStream::connect(listener.local_addr()?)?;
     let (connection, _) = listener.accept()?;
-    let receiver = thread::spawn(move || {
+    let other_end = thread::spawn(move || {
         pin_to(cores.producer(0));
         receive(connection, check.then_some(buffer_bytes))
     });
@@ -48,7 +48,7 @@ pub(super) fn run(
         send(peer, backend, zero_copy, buffer_bytes, span)
     });
     let sent = sender.join().map_err(|_| anyhow!("the sender panicked"))??;
-    let received = receiver.join().map_err(|_| anyhow!("the receiver panicked"))??;
+    let received = other_end.join().map_err(|_| anyhow!("the receiver panicked"))??;
     ensure!(received == sent.spent.bytes, "{received} of {} bytes arrived", sent.spent.bytes);
     Ok(sent)
 }

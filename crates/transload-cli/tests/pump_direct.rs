@@ -52,7 +52,7 @@ fn files_of_any_length() {
     for len in [BUFFER_BYTES - 1, BUFFER_BYTES, BUFFER_BYTES + 1, 9 * BUFFER_BYTES, 9 * BUFFER_BYTES + 512] {
         there_and_back(folder.path(), &["--message-size", "1000"], &noise(len));
     }
-    let lines: String = (0..40_000).map(|number| format!("{number}\n")).collect();
+    let lines: String = (0..40_000).map(|number: u32| number.to_string() + "\n").collect();
     there_and_back(folder.path(), &["--framing", "lines"], lines.as_bytes());
     there_and_back(folder.path(), &["--framing", "fixed", "--message-size", "24"], &noise(24 * 20_000));
     let measured = b"\x05\0\0\0hello\0\0\0\0".repeat(30_000);

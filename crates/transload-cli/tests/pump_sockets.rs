@@ -148,7 +148,9 @@ fn many_connections_each_in_its_own_order() {
                     })
                 })
                 .collect();
-            peers.into_iter().for_each(|peer| peer.join().unwrap());
+            for peer in peers {
+                peer.join().unwrap();
+            }
             let document = pump.done().code(0).json();
             assert_eq!(count(&document, "accepted"), 200 * PEERS as u64);
             assert_eq!((count(&document, "connections"), count(&document, "corrupt")), (PEERS as u64, 0));
@@ -386,6 +388,28 @@ fn policies_for_a_full_ring() {
             }
             done.code(if dropped + rejected > 0 { 3 } else { 0 });
         }
+    }
+}
+
+/// A program that runs out of descriptors accepts the others when some have ended.
+#[test]
+fn more_connections_than_descriptors() {
+    for &io in backends() {
+        let command = format!(
+            "ulimit -n 32; exec $TRANSLOAD pump --to host --from tcp:127.0.0.1:0 --framing lines --io {io} --connections 40 --json"
+        );
+        let pump =
+            until_it_listens(common::shell(&command).env("TRANSLOAD_LOG", "error,transload::pump=warn"));
+        let mut peers: Vec<_> = (0..40).map(|_| pump.connect()).collect();
+        for peer in &mut peers {
+            peer.write_all(b"line\n").unwrap();
+        }
+        wait_until("a warning", || pump.running.stderr_so_far().contains("connections wait"));
+        drop(peers);
+        let done = pump.done().code(0);
+        assert_eq!(done.stderr.matches("WARN").count(), 1, "{}", done.stderr);
+        let document = done.json();
+        assert_eq!((count(&document, "accepted"), count(&document, "connections")), (40, 40));
     }
 }
 

@@ -16,6 +16,7 @@ use crate::{units, usage};
 
 /// The options of `transload pump`.
 #[derive(Clone, Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches")]
 #[command(after_help = usage::LOG_HELP)]
 pub(crate) struct PumpArgs {
     /// Where messages come from: `gen` (generated), `-` (standard input), a file, or all who connect to tcp:HOST:PORT
@@ -43,10 +44,10 @@ pub(crate) struct PumpArgs {
     /// Stop when so many connections have ended, and accept no more than those.
     #[arg(long, env = "TRANSLOAD_CONNECTIONS", value_parser = clap::value_parser!(u64).range(1..), value_name = "N")]
     pub(super) connections: Option<u64>,
-    /// How sockets and direct files are read; `auto` is io_uring where the kernel lets us use it.
+    /// How sockets and direct files are read; `auto` is `io_uring` where the kernel lets us use it.
     #[arg(long, env = "TRANSLOAD_IO", value_enum, default_value_t)]
     pub(super) io: Io,
-    /// Read a file past the page cache (O_DIRECT), into registered buffers.
+    /// Read a file past the page cache (`O_DIRECT`), into registered buffers.
     #[arg(long, env = "TRANSLOAD_DIRECT", value_parser = BoolishValueParser::new())]
     pub(super) direct: bool,
     /// Buffers of 128 KiB for what cannot go straight into slots: lines and measured messages of connections, direct files.

@@ -123,25 +123,26 @@ impl Assembler {
         &'a mut self,
         piece: &mut &'piece [u8],
     ) -> Result<Option<&'a [u8]>, Broken> {
-        let wanted = match self.wanted {
-            Some(wanted) => wanted,
-            None => {
-                let part = self.take(piece, HEADER_BYTES - self.header.len());
-                self.header.extend_from_slice(part);
-                let Ok(header) = <[u8; HEADER_BYTES]>::try_from(&self.header[..]) else { return Ok(None) };
-                let length = match self.framing {
-                    Framing::U32be => u32::from_be_bytes(header),
-                    _ => u32::from_le_bytes(header),
-                };
-                let wanted = usize::try_from(length).unwrap_or(usize::MAX);
-                if wanted > self.message_size {
-                    return Err(self.broken_by(length.into()));
-                }
-                self.wanted = Some(wanted);
-                wanted
-            }
-        };
+        if self.wanted.is_none() {
+            self.wanted = self.measure(piece)?;
+        }
+        let Some(wanted) = self.wanted else { return Ok(None) };
         Ok(self.next_of(piece, wanted))
+    }
+
+    /// The length in front of a payload, if the rest of it has come.
+    fn measure(&mut self, piece: &mut &[u8]) -> Result<Option<usize>, Broken> {
+        let part = self.take(piece, HEADER_BYTES - self.header.len());
+        self.header.extend_from_slice(part);
+        let Ok(header) = <[u8; HEADER_BYTES]>::try_from(&self.header[..]) else { return Ok(None) };
+        let length = match self.framing {
+            Framing::U32be => u32::from_be_bytes(header),
+            _ => u32::from_le_bytes(header),
+        };
+        match usize::try_from(length) {
+            Ok(wanted) if wanted <= self.message_size => Ok(Some(wanted)),
+            _ => Err(self.broken_by(length.into())),
+        }
     }
 
     /// A line without its end. Of one that is too long, bytes are counted only.
@@ -220,7 +221,8 @@ mod tests {
 
     #[test]
     fn pieces_of_any_size_make_the_same_messages() {
-        let cases: [(Framing, &[u8], &[&[u8]]); 6] = [
+        type Case<'a> = (Framing, &'a [u8], &'a [&'a [u8]]);
+        let cases: [Case<'_>; 6] = [
             (Framing::Stream, b"aaaabbbbcc", &[b"aaaa", b"bbbb", b"cc"]),
             (Framing::Fixed, b"aaaabbbb", &[b"aaaa", b"bbbb"]),
             (Framing::Lines, b"a\n\nbbbb\ncc", &[b"a", b"", b"bbbb", b"cc"]),

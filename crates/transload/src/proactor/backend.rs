@@ -1,6 +1,10 @@
 //! What a back end does: single attempts, started and completed. Everything that goes on from one attempt to the next
 //! (short sends, starvation, order on a socket, time-outs, who owns which buffer) is done once, for all back ends, in
 //! `table` and `engine`.
+#![cfg_attr(
+    not(all(feature = "uring", target_os = "linux")),
+    allow(dead_code, reason = "only io_uring links sends, and sends without a copy")
+)]
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;

@@ -125,6 +125,7 @@ impl ProactorBuilder {
     }
 
     #[cfg(not(all(feature = "uring", target_os = "linux")))]
+    #[expect(clippy::unused_self, reason = "as where there is one")]
     fn open_uring(&self) -> Result<Box<dyn super::backend::Backend>, ProactorError> {
         Err(ProactorError::NotBuilt)
     }
