@@ -3,9 +3,13 @@
 mod address;
 mod doctor;
 mod failure;
+mod framing;
+mod io_backend;
 mod output;
+mod pattern;
 mod pump;
 mod send;
+mod signals;
 mod units;
 mod usage;
 

@@ -76,7 +76,7 @@ fn generated_messages_of_each_framing_on_each_back_end() {
                 let document = report(&done);
                 assert_eq!(count(&document, "bytes"), expected.len() as u64, "{}", done.what);
                 assert_eq!(count(&document, "messages"), MESSAGES);
-                assert_eq!((&document["stopped_by"], &document["backend"]), (&"messages".into(), &io.into()));
+                assert_eq!((&document["stopped_by"], &document["io"]["backend"]), (&"messages".into(), &io.into()));
             }
         }
     }

@@ -269,8 +269,8 @@ fn without_io_uring_it_sends_all_the_same_unless_that_was_asked_for() {
         let done = run.without_uring(errno).done().code(0);
         assert_eq!(receiver.one().len(), 256_000);
         let document = report(&done);
-        assert_eq!(document["backend"], "readiness");
-        assert!(document["backend_reason"].as_str().unwrap().contains(words), "{document}");
+        assert_eq!(document["io"]["backend"], "readiness");
+        assert!(document["io"]["why"].as_str().unwrap().contains(words), "{document}");
         assert_eq!(done.stderr.matches("without io_uring").count(), 1, "{}", done.stderr);
 
         // At once: nobody listens there, and nobody was asked.
@@ -315,7 +315,7 @@ fn little_memory_may_be_locked() {
             let done = as_nobody("64711", memlock, &program, &args).done().code(0);
             assert_eq!(receiver.one().len(), 5_120_000);
             let document = report(&done);
-            assert_eq!(document["backend"], io, "{document}");
+            assert_eq!(document["io"]["backend"], io, "{document}");
             assert_eq!(document["memory"]["registration"], "copy", "{document}");
             assert_eq!(document["memory"]["locked"], false);
             if io == "uring" {

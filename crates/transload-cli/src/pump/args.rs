@@ -9,9 +9,9 @@ use transload::device::Selector;
 use transload::memory::Policy;
 use transload::pump::OnFull;
 
-use super::framing::Framing;
-use super::io::Io;
 use crate::address::Address;
+use crate::framing::Framing;
+use crate::io_backend::Io;
 use crate::{units, usage};
 
 /// The options of `transload pump`.

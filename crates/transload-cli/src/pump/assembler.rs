@@ -1,6 +1,6 @@
 //! Cuts bytes that come in pieces into payloads.
 
-use super::framing::{Framing, HEADER_BYTES};
+use crate::framing::{Framing, HEADER_BYTES};
 
 /// Cuts the bytes of one input, which come in pieces of any size, into payloads.
 ///

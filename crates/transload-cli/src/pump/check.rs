@@ -5,7 +5,7 @@ use std::sync::Arc;
 use transload_core::Counter;
 
 use super::digest::Digests;
-use super::pattern::PatternCheck;
+use crate::pattern::PatternCheck;
 
 /// Checks messages as they come back.
 #[derive(Debug)]

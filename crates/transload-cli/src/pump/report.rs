@@ -9,9 +9,9 @@ use transload::memory::Slab;
 use transload::pump::{Latency, Report};
 use transload::region::Region;
 
-use super::io::IoWords;
 use super::tally::Tally;
 use crate::failure::{Failure, exit};
+use crate::io_backend::IoWords;
 
 /// The document of `--json`, on success and on failure alike.
 #[derive(Debug, Default, Serialize)]

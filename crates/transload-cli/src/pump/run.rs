@@ -13,11 +13,11 @@ use super::args::{From, PumpArgs, Target};
 use super::progress::Show;
 use super::report::{Document, StoppedBy};
 use super::setup::{Setup, Started};
-use super::signals::StopSignals;
 use super::source::{Ended, Why};
 use super::stop::Stop;
 use crate::failure::{Failure, exit};
 use crate::output::{announce, complain, print_to};
+use crate::signals::StopSignals;
 
 /// How often the main thread looks at time and signals.
 const LOOK: Duration = Duration::from_millis(20);

@@ -16,8 +16,6 @@ use transload_core::Flag;
 use super::args::{From, Lock, Pages, PumpArgs, Target};
 use super::check::{By, Check, Counts};
 use super::digest::Digests;
-use super::io::{Io, IoOptions, IoWords};
-use super::pattern::{Pattern, PatternCheck};
 use super::report::Document;
 use super::sink::{self, ReadBack};
 use super::source::{
@@ -26,6 +24,8 @@ use super::source::{
 use super::stop::Stop;
 use super::tally::Tally;
 use crate::failure::Failure;
+use crate::io_backend::{Io, IoOptions, IoWords};
+use crate::pattern::{Pattern, PatternCheck};
 
 /// Bytes read from a file at once.
 const READ_BYTES: usize = 1 << 20;

@@ -9,8 +9,8 @@ use transload_core::Flag;
 
 use super::args::Target;
 use super::check::Check;
-use super::framing::{Framing, Unframer};
 use crate::failure::Failure;
+use crate::framing::{Framing, Unframer};
 
 /// Checks and writes what comes back.
 pub(super) struct ReadBack {

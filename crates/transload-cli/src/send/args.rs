@@ -10,8 +10,8 @@ use transload::proactor::ZeroCopy;
 
 use crate::address::Address;
 use crate::failure::Failure;
-use crate::pump::framing::Framing;
-use crate::pump::io::Io;
+use crate::framing::Framing;
+use crate::io_backend::Io;
 use crate::{units, usage};
 
 /// How long generated messages go on if nothing else is said.

@@ -1,7 +1,7 @@
 //! Finds where messages end in bytes that go out as they are, and refuses what is none.
 
 use crate::failure::Failure;
-use crate::pump::framing::Framing;
+use crate::framing::Framing;
 
 /// Follows a stream of bytes.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Generated messages as a stream of bytes: the pattern that `pump --verify` knows, framed.
 
 use crate::failure::Failure;
-use crate::pump::framing::Framing;
-use crate::pump::pattern::Pattern;
+use crate::framing::Framing;
+use crate::pattern::Pattern;
 
 /// Makes the messages of one connection, which counts as one producer.
 #[derive(Debug)]

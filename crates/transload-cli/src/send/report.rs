@@ -9,6 +9,7 @@ use transload::region::{Region, Registration};
 
 use super::args::{SendArgs, WhenZeroCopy};
 use crate::failure::{Failure, exit};
+use crate::io_backend::IoWords;
 
 /// The document of `--json`, on success and on failure alike.
 #[derive(Debug, Default, Serialize)]
@@ -31,9 +32,7 @@ pub(super) struct Document {
     pub(super) copied: u64,
     /// Sends done again with a copy, because the kernel refused.
     pub(super) zero_copy_refused: u64,
-    pub(super) backend: Option<&'static str>,
-    /// Why this one.
-    pub(super) backend_reason: Option<String>,
+    pub(super) io: Option<IoWords>,
     pub(super) memory: Option<MemoryWords>,
     /// What to know before conclusions are drawn.
     pub(super) remark: Option<String>,
@@ -71,12 +70,10 @@ impl Document {
 
     /// What is known before anything is sent.
     pub(super) fn new(args: &SendArgs, handle: &Handle, region: &Region) -> Self {
-        let choice = handle.choice();
         Self {
             schema: 1,
             to: args.to.to_string(),
-            backend: Some(choice.backend.name()),
-            backend_reason: Some(choice.why.clone()),
+            io: Some(IoWords::of(handle.choice())),
             memory: Some(MemoryWords::of(region)),
             ..Self::default()
         }
@@ -114,8 +111,8 @@ impl Document {
             many => format!("{many} connections"),
         };
         line("to", format!("{}, {connections}", self.to));
-        if let (Some(backend), Some(reason)) = (self.backend, &self.backend_reason) {
-            line("backend", format!("{backend} ({reason})"));
+        if let Some(io) = &self.io {
+            line("io", io.words());
         }
         if let Some(memory) = &self.memory {
             line("memory", memory.words());

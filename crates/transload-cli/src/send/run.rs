@@ -17,9 +17,9 @@ use super::setup::{self, Feed, Input};
 use super::stop::Stop;
 use crate::address::Address;
 use crate::failure::{Failure, exit};
+use crate::framing::Framing;
 use crate::output::{complain, print_to};
-use crate::pump::framing::Framing;
-use crate::pump::signals::StopSignals;
+use crate::signals::StopSignals;
 
 /// How often time and signals are looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -45,7 +45,7 @@ fn tell(args: &SendArgs, document: &Document) -> u8 {
     let text = if args.json {
         serde_json::to_string(document)
             .unwrap_or_else(|error| format!("{{\"schema\":1,\"error\":\"{error}\"}}"))
-    } else if args.quiet || document.backend.is_none() {
+    } else if args.quiet || document.io.is_none() {
         String::new()
     } else {
         document.words()

@@ -23,7 +23,7 @@ use super::mailbox::Mailbox;
 use super::source;
 use crate::address::Address;
 use crate::failure::Failure;
-use crate::pump::framing::Framing;
+use crate::framing::Framing;
 
 /// What is sent, opened.
 #[derive(Debug)]

@@ -19,8 +19,7 @@ const DOCUMENT: Kind = Object(&[
     ("zero_copied", Count),
     ("copied", Count),
     ("zero_copy_refused", Count),
-    ("backend", OrNull(&Text)),
-    ("backend_reason", OrNull(&Text)),
+    ("io", OrNull(&Object(&[("backend", Text), ("why", Text)]))),
     (
         "memory",
         OrNull(&Object(&[

@@ -156,12 +156,12 @@ impl Handle {
     }
 
     /// Brings a file's bytes and metadata to the disk.
-    pub fn sync(&self, file: &File) -> Pending<Result<(), IoError>> {
+    pub fn fsync(&self, file: &File) -> Pending<Result<(), IoError>> {
         self.pending(Operation::Sync { file: file.clone(), data_only: false })
     }
 
     /// Brings a file's bytes to the disk, and of its metadata what is needed to read them.
-    pub fn sync_data(&self, file: &File) -> Pending<Result<(), IoError>> {
+    pub fn fdatasync(&self, file: &File) -> Pending<Result<(), IoError>> {
         self.pending(Operation::Sync { file: file.clone(), data_only: true })
     }
 

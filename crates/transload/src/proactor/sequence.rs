@@ -28,7 +28,7 @@ use super::socket::Socket;
 ///
 /// let mut sequence = proactor.handle().sequence();
 /// let written = sequence.write_at(&file, pool.try_acquire()?, 0);
-/// let synced = sequence.sync_data(&file);
+/// let synced = sequence.fdatasync(&file);
 /// sequence.start();
 /// proactor.block_on(async {
 ///     assert_eq!(written.await.result?, 4096);
@@ -84,8 +84,8 @@ impl Sequence {
         Pending::new(self.add(Operation::WriteAt { file: file.clone(), buffers: buffers.into(), offset }))
     }
 
-    /// Adds a [`sync_data`](super::Handle::sync_data).
-    pub fn sync_data(&mut self, file: &File) -> Pending<Result<(), IoError>> {
+    /// Adds a [`fdatasync`](super::Handle::fdatasync).
+    pub fn fdatasync(&mut self, file: &File) -> Pending<Result<(), IoError>> {
         Pending::new(self.add(Operation::Sync { file: file.clone(), data_only: true }))
     }
 

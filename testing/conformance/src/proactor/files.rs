@@ -34,8 +34,8 @@ pub fn what_is_written_is_read(run: &Run) {
         at += parts * 9001;
     }
     assert!(fs::read(&path).unwrap() == Pattern(90).bytes(0, usize::try_from(at).unwrap()));
-    rig.on(rig.handle.sync(&file)).unwrap();
-    rig.on(rig.handle.sync_data(&file)).unwrap();
+    rig.on(rig.handle.fsync(&file)).unwrap();
+    rig.on(rig.handle.fdatasync(&file)).unwrap();
     for (offset, parts) in [(0, 1), (1, 3), (4095, 17), (8191, 2)] {
         let leases: Vec<_> = (0..parts).map(|_| pool.try_acquire().unwrap()).collect();
         let read = rig.on(rig.handle.read_at(&file, leases, offset));
@@ -154,7 +154,7 @@ pub fn a_sequence_runs_in_order(run: &Run) {
         let first = sequence.write_at(&file, lease(&pool, Pattern(turn), 0, 100_000), 0);
         let second = sequence.write_at(&file, lease(&pool, Pattern(turn + 1000), 50_000, 50_000), 50_000);
         let read = sequence.read_at(&file, pool.try_acquire().unwrap(), 0);
-        let synced = sequence.sync_data(&file);
+        let synced = sequence.fdatasync(&file);
         rig.turn();
         assert_eq!(rig.handle.in_flight(), 4, "nothing begins before it is started");
         sequence.start();
@@ -185,7 +185,7 @@ pub fn a_sequence_ends_where_one_fails(run: &Run) {
     let first = sequence.write_at(&file, lease(&pool, Pattern(94), 0, 1000), 0);
     let fails = sequence.write_at(&read_only, lease(&pool, Pattern(95), 0, 1000), 0);
     let third = sequence.write_at(&file, lease(&pool, Pattern(96), 0, 1000), 0);
-    let synced = sequence.sync_data(&file);
+    let synced = sequence.fdatasync(&file);
     sequence.start();
     let cancelled = |error| matches!(error, IoError::Cancelled { .. });
     rig.on(async {
@@ -224,7 +224,7 @@ pub fn a_sequence_that_is_given_up(run: &Run) {
     let mut sequence = rig.handle.sequence();
     let first = sequence.write_at(&file, lease(&pool, Pattern(97), 0, 1000), 0);
     let second = sequence.write_at(&file, lease(&pool, Pattern(98), 0, 1000), 1000);
-    let third = sequence.sync_data(&file);
+    let third = sequence.fdatasync(&file);
     drop(second);
     sequence.start();
     assert_eq!(rig.on(first).result, Ok(1000));

@@ -14,7 +14,7 @@ use transload::region::Region;
 
 use super::{Ended, Stage, Why};
 use crate::failure::Failure;
-use crate::pump::io::{BUFFER_BYTES, IoOptions, IoWords};
+use crate::io_backend::{BUFFER_BYTES, IoOptions, IoWords};
 
 /// Reads in flight at once, if there are buffers for them.
 const DEPTH: usize = 8;

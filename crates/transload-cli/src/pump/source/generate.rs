@@ -1,7 +1,7 @@
 //! Generated messages.
 
 use super::{Ended, Outlet, Why};
-use crate::pump::pattern::Pattern;
+use crate::pattern::Pattern;
 
 /// One producer of generated messages.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use transload_core::Flag;
 
 use super::{Ended, Outlet, Why};
 use crate::failure::Failure;
+use crate::framing::Framing;
 use crate::pump::assembler::{Assembler, Broken, Last};
 use crate::pump::digest::Digests;
-use crate::pump::framing::Framing;
 use crate::pump::tally::Tally;
 
 /// Copies payloads into slots, and counts.

@@ -15,8 +15,8 @@ use transload::pump::SocketIntake;
 use super::connection;
 use super::hub::{Hub, Way};
 use crate::failure::Failure;
-use crate::pump::framing::Framing;
-use crate::pump::io::{IoOptions, IoWords, failed};
+use crate::framing::Framing;
+use crate::io_backend::{IoOptions, IoWords, failed};
 use crate::pump::source::{Ended, Stage, Why};
 
 /// How long accepting pauses when there are no descriptors left, or no memory.

@@ -1,15 +1,15 @@
-//! The proactor of a source: which back end, and what it reads into.
+//! The proactor of a command: which back end, and what a source reads into.
 
 use clap::ValueEnum;
 use serde::Serialize;
 use transload::memory::{Policy, Slab};
-use transload::proactor::{Backend, Proactor, ProactorError};
+use transload::proactor::{Backend, Choice, Proactor, ProactorError};
 use transload::region::{Access, Region};
 
 use crate::failure::{Failure, exit};
 
 /// Bytes of a buffer for what cannot go straight into slots.
-pub(super) const BUFFER_BYTES: usize = 128 << 10;
+pub(crate) const BUFFER_BYTES: usize = 128 << 10;
 
 /// How sockets and direct files are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -43,43 +43,46 @@ impl Io {
 
 /// Which back end does the work, for the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct IoWords {
+pub(crate) struct IoWords {
     backend: &'static str,
     why: String,
 }
 
 impl IoWords {
-    pub(super) fn words(&self) -> String {
+    pub(crate) fn of(choice: &Choice) -> Self {
+        Self { backend: choice.backend.name(), why: choice.why.clone() }
+    }
+
+    pub(crate) fn words(&self) -> String {
         format!("{} ({})", self.backend, self.why)
     }
 }
 
 /// What a source's proactor is made of.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct IoOptions {
-    pub(super) io: Io,
-    pub(super) buffers: u16,
-    pub(super) lock: Policy,
+pub(crate) struct IoOptions {
+    pub(crate) io: Io,
+    pub(crate) buffers: u16,
+    pub(crate) lock: Policy,
 }
 
 impl IoOptions {
     /// A proactor for the calling thread.
-    pub(super) fn open(self) -> Result<(Proactor, IoWords), Failure> {
+    pub(crate) fn open(self) -> Result<(Proactor, IoWords), Failure> {
         let proactor = self.io.proactor()?;
-        let choice = proactor.choice();
-        let words = IoWords { backend: choice.backend.name(), why: choice.why.clone() };
+        let words = IoWords::of(proactor.choice());
         Ok((proactor, words))
     }
 
     /// Registered buffers to read into.
-    pub(super) fn buffers(self, proactor: &Proactor) -> Result<Region, Failure> {
+    pub(crate) fn buffers(self, proactor: &Proactor) -> Result<Region, Failure> {
         let slab = Slab::builder(self.buffers.into(), BUFFER_BYTES).lock(self.lock).build()?;
         proactor.register_slab(&slab, Access::WRITE).map_err(|error| Failure::new("memory", error))
     }
 }
 
 /// Why there is no proactor, or no pool of one.
-pub(super) fn failed(error: ProactorError) -> Failure {
+pub(crate) fn failed(error: ProactorError) -> Failure {
     match error {
         ProactorError::Denied { .. }
         | ProactorError::Missing { .. }

@@ -11,7 +11,7 @@ use transload::pump::{LENGTH_BYTES, SlotLayout};
 use transload_core::Flag;
 
 /// Bytes of the length in front of a payload, in a slot and in an input.
-pub(super) const HEADER_BYTES: usize = LENGTH_BYTES;
+pub(crate) const HEADER_BYTES: usize = LENGTH_BYTES;
 
 /// How bytes are cut into messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -31,7 +31,7 @@ pub(crate) enum Framing {
 
 impl Framing {
     /// Bytes of a slot for payloads of at most so many, if that can be.
-    pub(super) fn slot_bytes(self, payload_bytes: usize) -> Option<usize> {
+    pub(crate) fn slot_bytes(self, payload_bytes: usize) -> Option<usize> {
         match self {
             Self::Fixed => Some(payload_bytes),
             _ if u32::try_from(payload_bytes).is_err() => None,
@@ -40,19 +40,19 @@ impl Framing {
     }
 
     /// How payloads lie in slots.
-    pub(super) fn layout(self) -> SlotLayout {
+    pub(crate) fn layout(self) -> SlotLayout {
         if self == Self::Fixed { SlotLayout::Dense } else { SlotLayout::Prefixed }
     }
 
     /// Writes a payload into its slot.
-    pub(super) fn fill(self, slot: &mut [u8], payload: &[u8]) {
+    pub(crate) fn fill(self, slot: &mut [u8], payload: &[u8]) {
         let begins = if self == Self::Fixed { 0 } else { HEADER_BYTES };
         slot[begins..begins + payload.len()].copy_from_slice(payload);
         self.layout().complete(slot, payload.len());
     }
 
     /// The payload in a slot, or nothing if its length is beyond the slot.
-    pub(super) fn payload(self, slot: &[u8]) -> Option<&[u8]> {
+    pub(crate) fn payload(self, slot: &[u8]) -> Option<&[u8]> {
         if self == Self::Fixed {
             return Some(slot);
         }
@@ -62,7 +62,7 @@ impl Framing {
 }
 
 /// Undoes a framing: writes payloads as they were in the source.
-pub(super) struct Unframer<W> {
+pub(crate) struct Unframer<W> {
     framing: Framing,
     out: W,
     /// Raised by the source if its last line had no end.
@@ -72,11 +72,11 @@ pub(super) struct Unframer<W> {
 }
 
 impl<W: Write> Unframer<W> {
-    pub(super) fn new(framing: Framing, out: W, unended: Arc<Flag>) -> Self {
+    pub(crate) fn new(framing: Framing, out: W, unended: Arc<Flag>) -> Self {
         Self { framing, out, unended, line_is_open: false }
     }
 
-    pub(super) fn write(&mut self, slot: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&mut self, slot: &[u8]) -> io::Result<()> {
         let payload = self.framing.payload(slot).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, "a message came back with a length beyond its slot")
         })?;
@@ -93,7 +93,7 @@ impl<W: Write> Unframer<W> {
     }
 
     /// Hands on what has been written so far, so that a reader has it while nothing more comes.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         // The flag is raised before the message that it speaks of is on its way: while it is down, every line that has
         // come back had an end.
         if self.framing == Framing::Lines && self.line_is_open && !self.unended.is_raised() {

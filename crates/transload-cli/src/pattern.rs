@@ -82,20 +82,20 @@ const ENOUGH_BITS: u32 = 36;
 
 /// Checks generated messages as they come back, in the order of each producer.
 #[derive(Debug)]
-pub(super) struct PatternCheck {
+pub(crate) struct PatternCheck {
     pattern: Pattern,
     /// The number that is expected next of each producer.
     expected: Vec<u64>,
 }
 
 impl PatternCheck {
-    pub(super) fn new(pattern: Pattern) -> Self {
+    pub(crate) fn new(pattern: Pattern) -> Self {
         let producers = usize::try_from(pattern.producers).unwrap_or_default();
         Self { pattern, expected: vec![0; producers] }
     }
 
     /// Whether a message is whole, and none before it is repeated, nor missing unless some may be.
-    pub(super) fn accepts(&mut self, message: &[u8], lossy: bool) -> bool {
+    pub(crate) fn accepts(&mut self, message: &[u8], lossy: bool) -> bool {
         let Some((producer, number)) = self.pattern.read(message) else { return false };
         let Some(expected) = usize::try_from(producer).ok().and_then(|index| self.expected.get_mut(index))
         else {
