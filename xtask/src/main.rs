@@ -11,6 +11,7 @@ mod process;
 mod report;
 mod repository;
 mod rust;
+mod sanitizer;
 mod say;
 mod skips;
 mod tally;

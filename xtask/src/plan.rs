@@ -1,6 +1,7 @@
 //! The stages of the tests, in their order.
 //!
-//! No stage sets flags of the compiler, and each uses the same folder of outputs, so that nothing is built twice.
+//! None of these stages sets flags of the compiler, and each uses the same folder of outputs, so that nothing is built
+//! twice. The one that does, in `sanitizer`, is for those who ask for long tests.
 
 use crate::process::CommandLine;
 

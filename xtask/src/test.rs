@@ -10,6 +10,7 @@ use crate::plan::{Runner, Stage, stages};
 use crate::process::CommandLine;
 use crate::report::{Report, Row};
 use crate::repository::Repository;
+use crate::sanitizer;
 use crate::say::say;
 use crate::skips::{self, Skip, SkipFile};
 use crate::tally::Tally;
@@ -27,7 +28,8 @@ pub(crate) struct Options {
     /// Leave out the models and the release tests.
     #[arg(long)]
     quick: bool,
-    /// Run the stress tests at length, hundreds of millions of turns each, in the place of their short form.
+    /// Run the stress tests at length, hundreds of millions of turns each, in the place of their short form; and the
+    /// proactor's suite under `AddressSanitizer`, where there is a nightly toolchain.
     #[arg(long)]
     long: bool,
     /// What runs the tests [default: nextest where it is installed].
@@ -67,7 +69,16 @@ pub(crate) fn test(repository: &Repository, options: Options) -> Result<bool> {
     let mut failure = (!success).then(|| ("packages", "cargo xtask test --install --strict".to_owned()));
 
     if failure.is_none() {
-        for stage in stages(runner, options.quick, release_tests) {
+        let mut planned = stages(runner, options.quick, release_tests);
+        if options.long {
+            if sanitizer::is_possible(root) {
+                planned.push(sanitizer::stage(&repository.target()));
+            } else {
+                say!("note: {}", sanitizer::ADVICE);
+                notes.idle.push(sanitizer::NAME);
+            }
+        }
+        for stage in planned {
             if !bench.run(repository, &stage, &mut report, &mut notes)? {
                 failure = Some((stage.name, stage.command.to_string()));
                 break;

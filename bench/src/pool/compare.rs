@@ -9,6 +9,7 @@ use super::report::{PoolDocument, Threads};
 use super::subject::Subject;
 use super::tagged::Tagged;
 use super::verify::verify;
+use crate::latency;
 use crate::machine::Machine;
 use crate::report::Target;
 use crate::settings::Settings;
@@ -48,7 +49,9 @@ fn together(settings: &Settings, threads: usize) -> Threads {
         (AnyThread::NAME, rates::run::<AnyThread>),
     ];
     let mut subject_rates = subjects.map(|(name, _)| Rate { name, rates: Vec::new() });
+    let mut distance_ns = Vec::new();
     for round in 0..settings.rounds {
+        distance_ns.push(latency::distance(settings.cores));
         for index in Settings::order(subjects.len(), round) {
             let rate = (subjects[index].1)(settings, threads);
             subject_rates[index].rates.push(rate);
@@ -56,7 +59,7 @@ fn together(settings: &Settings, threads: usize) -> Threads {
     }
     let [tagged, ours @ ..] = &subject_rates;
     let ratios = ours.each_ref().map(|ours| ratio(ours, tagged));
-    Threads { threads, subjects: subject_rates.to_vec(), ratios }
+    Threads { threads, distance_ns, subjects: subject_rates.to_vec(), ratios }
 }
 
 /// Of medians, and over the rounds.

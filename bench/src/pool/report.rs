@@ -17,6 +17,8 @@ use crate::statistics::{Spread, median};
 pub struct Threads {
     /// How many.
     pub threads: usize,
+    /// Nanoseconds for a cache line from core to core and back, round by round: what threads that meet at one word pay.
+    pub distance_ns: Vec<f64>,
     /// The stack with a tagged head first, then ours.
     pub subjects: Vec<Rate>,
     /// Ours over the stack: of medians, and over the rounds; by handle, and in the any-thread form.
@@ -46,14 +48,17 @@ impl Display for PoolDocument {
         circumstances(f, &self.machine, &self.settings, &caveats(&self.machine, &self.settings))?;
         writeln!(f, "\n## Acquire and release, {BUFFERS} buffers\n")?;
         writeln!(f, "Million pairs a second of all threads: median (lowest - highest round).\n")?;
-        write!(f, "| threads |")?;
+        write!(f, "| threads | core to core, ns |")?;
         for subject in &self.threads[0].subjects {
             write!(f, " {} |", subject.name)?;
         }
         writeln!(f, " ns a pair | handle / stack | any thread / stack |")?;
-        rule(f, 1 + self.threads[0].subjects.len() + 3)?;
+        rule(f, 2 + self.threads[0].subjects.len() + 3)?;
         for row in &self.threads {
             write!(f, "| {} |", row.threads)?;
+            if let Some(Spread { median, min, max }) = Spread::of(&row.distance_ns) {
+                write!(f, " {median:.0} ({min:.0} - {max:.0}) |")?;
+            }
             let mut pairs = Vec::new();
             for subject in &row.subjects {
                 write!(f, " {} |", rate(Spread::of(&subject.rates)))?;

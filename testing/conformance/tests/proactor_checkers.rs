@@ -1,10 +1,14 @@
 //! What the proactor suite checks with finds what is wrong: each fault that a back end may have, put in on purpose.
 
+use std::os::unix::process::ExitStatusExt;
 use std::panic::catch_unwind;
-use std::time::Duration;
+use std::process::Command;
 
-use transload_conformance::proactor::rig::{self, Kind, pair};
+use transload::proactor::{Incoming, Proactor};
+use transload_conformance::confinement::restore_sigpipe;
+use transload_conformance::proactor::rig::{self, Kind, Rig, pair};
 use transload_conformance::proactor::{Checker, Pattern, foreign_bytes};
+use transload_conformance::watchdog;
 
 const PATTERN: Pattern = Pattern(1);
 
@@ -13,7 +17,7 @@ fn is_accepted(stream: impl IntoIterator<Item = Vec<u8>>) -> bool {
     let pieces: Vec<Vec<u8>> = stream.into_iter().collect();
     catch_unwind(move || {
         let mut checker = Checker::new(PATTERN);
-        pieces.iter().for_each(|piece| checker.feed(piece));
+        checker.feed_all(&pieces);
         checker.finish(4000);
     })
     .is_ok()
@@ -121,15 +125,51 @@ fn a_peer_finds_what_is_wrong() {
     assert!(reader.join().is_err(), "a byte is missing");
 }
 
-/// Whoever waits for a future that nobody completes is told so, instead of hanging.
+/// A reset is told from an end, and an end from silence.
 #[test]
 fn a_reset_is_no_end() {
     let (ours, mut peer) = pair(Kind::Tcp);
     let other: std::net::TcpStream = rustix::io::dup(&ours).unwrap().into();
     drop(ours);
     rig::reset(other);
-    peer.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let error = std::io::Read::read(&mut peer, &mut [0]).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::ECONNRESET));
-    assert!(catch_unwind(move || rig::is_at_its_end(&mut { peer })).is_ok_and(|is_end| is_end));
+    let (ours, mut peer) = pair(Kind::Unix);
+    drop(ours);
+    assert!(rig::is_at_its_end(&mut peer));
+}
+
+/// What the lifetime cases look for, done on purpose: the kernel receives into memory that somebody else has.
+#[test]
+fn a_receive_into_the_memory_of_another_is_found() {
+    let rig = Rig::new(Proactor::builder());
+    let pool = rig.pool(3, 100);
+    let mut held: Vec<_> = (0..3).map(|_| pool.try_acquire().unwrap()).collect();
+    for lease in &mut held {
+        lease.fill(0xAA);
+    }
+    assert_eq!(foreign_bytes(&held, 0xAA), Vec::<usize>::new());
+    let (ours, mut peer) = pair(Kind::Tcp);
+    // SAFETY: nobody looks at that lease before the receive is over.
+    let stolen = unsafe { Incoming::from_spans(vec![held[1].span()]) };
+    std::io::Write::write_all(&mut peer, &[0x55; 10]).unwrap();
+    assert_eq!(rig.on(rig.handle.receive_into(&ours, stolen)).result, Ok(10));
+    assert_eq!(foreign_bytes(&held, 0xAA), [1]);
+}
+
+/// A send that raises the signal ends a process that has not taken care of it, and that is seen from outside.
+#[test]
+fn a_signal_is_noticed() {
+    const ALONE: &str = "TRANSLOAD_CONFORMANCE_SIGNAL";
+    if std::env::var_os(ALONE).is_some() {
+        restore_sigpipe().unwrap();
+        let (ours, peer) = pair(Kind::Unix);
+        drop(peer);
+        let _never = rustix::io::write(&ours, b"to nobody");
+        return;
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "a_signal_is_noticed"]).env(ALONE, "1");
+    let output = watchdog::output(&mut command);
+    assert_eq!(output.status.signal(), Some(libc::SIGPIPE), "{output:?}");
 }

@@ -1,5 +1,7 @@
 //! The proactor suite where `io_uring` is denied, missing, or has too little memory: in processes that are confined so.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests panic where a test fails")]
+
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -113,6 +115,32 @@ macro_rules! confined {
             }
         }
     )*};
+}
+
+/// A confined process that runs other tests than it should, or none, is no success.
+#[test]
+fn a_process_that_runs_nothing_is_found_out() {
+    for (filter, count) in [("no_such_test", 1), ("a_process_that", 2), ("no_such_test", auto::CASES)] {
+        if !is_confined() {
+            let run = || Confined::new(EPERM).run(&["--exact", filter], count);
+            assert!(std::panic::catch_unwind(run).is_err(), "{filter}");
+        }
+    }
+}
+
+/// Nor is one that is not confined at all, where there would be something to deny.
+#[test]
+fn a_process_that_may_do_all_is_found_out() {
+    if uring().is_err() {
+        return skip(
+            "proactor_denied::a_process_that_may_do_all_is_found_out",
+            "there is no io_uring to deny",
+        );
+    }
+    for name in ["eperm_is_a_policy", "enosys_is_an_old_kernel", "no_memory_for_a_ring"] {
+        let run = || Confined::new(&[]).run(&["--exact", name], 1);
+        assert!(std::panic::catch_unwind(run).is_err(), "{name}");
+    }
 }
 
 fn uring() -> Result<Proactor, ProactorError> {

@@ -40,9 +40,9 @@ pub fn a_peer_that_has_gone_is_an_error_and_no_signal(run: &Run) {
 }
 
 /// Sends until one fails, as it has to.
-fn fails(rig: &Rig, mut send: impl FnMut() -> transload::proactor::Send) {
+fn fails(rig: &Rig, mut begin: impl FnMut() -> transload::proactor::Send) {
     for _ in 0..1000 {
-        let sent = rig.on(send());
+        let sent = rig.on(begin());
         match sent.result {
             Ok(_) => {}
             Err(error) if is_of_a_peer_that_has_gone(error) => {
@@ -100,10 +100,10 @@ pub fn an_error_says_how_much_was_sent(run: &Run) {
     let rig = run.rig();
     let pool = rig.pool(1, SIZE);
     let (ours, mut peer) = pair(Kind::Tcp);
-    let mut send = rig.handle.send_with(&ours, lease(&pool, Pattern(82), 0, SIZE), ZeroCopy::Off);
+    let mut stuck = rig.handle.send_with(&ours, lease(&pool, Pattern(82), 0, SIZE), ZeroCopy::Off);
     for _ in 0..10 {
         rig.turn();
-        assert!(look(&mut send).is_pending());
+        assert!(look(&mut stuck).is_pending());
     }
     // What has been read was sent before; and reading makes room for a second part.
     let reading = std::thread::spawn(move || {
@@ -112,10 +112,10 @@ pub fn an_error_says_how_much_was_sent(run: &Run) {
     });
     while !reading.is_finished() {
         rig.turn();
-        assert!(look(&mut send).is_pending());
+        assert!(look(&mut stuck).is_pending());
     }
     reset(reading.join().unwrap());
-    let sent = rig.on(send);
+    let sent = rig.on(stuck);
     assert!(sent.result.is_err_and(is_of_a_peer_that_has_gone), "{:?}", sent.result);
     assert!(sent.bytes < SIZE, "{}", sent.bytes);
     assert_eq!(rig.on(sent.returned()).buffers.len_bytes(), SIZE);

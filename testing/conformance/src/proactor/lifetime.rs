@@ -150,7 +150,9 @@ pub fn everything_goes_in_any_order(run: &Run) {
             futures,
         };
         drop_in_order(parts, &mut random);
-        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        for writer in writers {
+            writer.join().unwrap();
+        }
     }
 }
 

@@ -74,6 +74,13 @@ impl Checker {
         self.seen += bytes.len() as u64;
     }
 
+    /// The next pieces.
+    pub fn feed_all<B: AsRef<[u8]>>(&mut self, pieces: &[B]) {
+        for piece in pieces {
+            self.feed(piece.as_ref());
+        }
+    }
+
     /// How many bytes came so far, all of them right.
     pub fn seen(&self) -> u64 {
         self.seen

@@ -128,5 +128,6 @@ pub fn an_idle_peer_beside_a_busy_one(run: &Run) {
     drop((writer.join().unwrap(), half));
     rig.end(&mut of_idle);
     rig.end(&mut of_busy);
-    (slow.finish(100), fast.finish(TOTAL));
+    slow.finish(100);
+    fast.finish(TOTAL);
 }

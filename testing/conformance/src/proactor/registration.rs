@@ -5,7 +5,7 @@ use std::io::Write;
 use std::ptr::NonNull;
 use std::thread;
 
-use transload::memory::{Policy, Slab, available_memory_bytes};
+use transload::memory::{MemlockLimit, Policy, Slab, available_memory_bytes};
 use transload::pool::{AcquireError, BufferPool};
 use transload::proactor::{File, IoError, Outgoing, ProactorError};
 use transload::region::{Access, RegisterError, Registration};
@@ -38,9 +38,12 @@ pub fn pinned_or_an_error(run: &Run) {
     let region = rig.proactor.register_slab(&slab, Access::READ).unwrap();
     match (rig.proactor.register_pinned(&slab, Access::READ), region.registration()) {
         (Ok(pinned), _) => assert_eq!(pinned.registration(), &Registration::Pinned),
-        (Err(RegisterError::Refused { len_bytes, reason, .. }), Registration::Copy { .. }) => {
+        (Err(RegisterError::Refused { len_bytes, reason, .. }), registration) => {
             assert_eq!(len_bytes, slab.len_bytes());
             assert!(!reason.is_empty());
+            // Where memory is limited, there may have been room for the first and none for the second.
+            let had_room = registration == &Registration::Pinned;
+            assert!(!had_room || !MemlockLimit::current().exempt, "{reason}");
         }
         other => panic!("one of the two is wrong: {other:?}"),
     }
@@ -124,7 +127,7 @@ pub fn a_hundred_thousand_buffers_receive(run: &Run) {
     let places: HashSet<u32> = held.iter().map(transload::pool::Lease::index).collect();
     assert_eq!(places.len(), held.len(), "a buffer was delivered twice");
     let mut again = Checker::new(Pattern(1));
-    held.iter().for_each(|lease| again.feed(lease));
+    again.feed_all(&held);
     drop(held);
     rig.take_until(&mut receive, &mut checker, total);
     drop(writer.join().unwrap());
@@ -281,8 +284,8 @@ pub fn two_slabs_send_in_turn(run: &Run) {
 pub fn many_regions(run: &Run) {
     let rig = run.rig();
     let (ours, peer) = pair(Kind::Tcp);
-    let pools: Vec<_> = (0..200).map(|_| rig.pool(1, 500)).collect();
-    let reader = reader(peer, Pattern(8), 200 * 500);
+    let pools: Vec<_> = (0..100).map(|_| rig.pool(1, 500)).collect();
+    let reader = reader(peer, Pattern(8), 100 * 500);
     for (at, pool) in (0..).step_by(500).zip(&pools) {
         check_registration(&rig, pool.region());
         drop(rig.send(&ours, lease(pool, Pattern(8), at, 500)));

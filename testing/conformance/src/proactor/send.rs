@@ -87,7 +87,9 @@ pub fn a_frozen_lease_goes_to_three_sockets(run: &Run) {
         assert_eq!(sent.result, Ok(SIZE));
         drop(rig.on(sent.returned()));
     }
-    readers.into_iter().for_each(|(_ours, reader)| drop(reader.join().unwrap()));
+    for (_ours, reader) in readers {
+        reader.join().unwrap();
+    }
     let mut lease = FrozenLease::thaw(frozen).expect("the only reader");
     lease.fill(0);
     drop(lease);

@@ -35,7 +35,7 @@ pub fn a_buffer_given_back_elsewhere_feeds_the_stream(run: &Run) {
         let writer = writer(peer, Pattern(30), TOTAL);
         let (mut receive, mut checker) = (rig.handle.receive(&ours, &pool), Checker::new(Pattern(30)));
         let held = hold_all(&rig, &mut receive, &pool);
-        held.iter().for_each(|lease| checker.feed(lease));
+        checker.feed_all(&held);
         let (sender, receiver) = channel::<Lease>();
         let elsewhere = thread::spawn(move || {
             for lease in receiver {
@@ -43,7 +43,9 @@ pub fn a_buffer_given_back_elsewhere_feeds_the_stream(run: &Run) {
                 drop(lease);
             }
         });
-        held.into_iter().for_each(|lease| sender.send(lease).unwrap());
+        for lease in held {
+            sender.send(lease).unwrap();
+        }
         while checker.seen() < TOTAL {
             let lease = rig.data(&mut receive);
             checker.feed(&lease);
@@ -146,7 +148,8 @@ pub fn who_takes_nothing_starves_nobody(run: &Run) {
     rig.take_until(&mut never_taken, &mut late, TOTAL);
     drop(lazy_writer.join().unwrap());
     rig.end(&mut never_taken);
-    (checker.finish(TOTAL), late.finish(TOTAL));
+    checker.finish(TOTAL);
+    late.finish(TOTAL);
 }
 
 /// Three threads give buffers back in random order while bytes go on coming.
@@ -208,7 +211,7 @@ pub fn leases_outlive_everything(run: &Run) {
     // Whoever is gone takes nothing more, and the kernel has nowhere to put it.
     let _refused = peer.write(&Pattern(36).bytes(0, 4096));
     let mut again = Checker::new(Pattern(35));
-    held.iter().for_each(|lease| again.feed(lease));
+    again.feed_all(&held);
     thread::spawn(move || drop(held)).join().unwrap();
 }
 
@@ -231,7 +234,7 @@ pub fn a_stream_goes_with_deliveries_inside(run: &Run) {
         let writer = writer(peer, Pattern(38), 50_000);
         let (mut receive, mut checker) = (rig.handle.receive(&ours, &pool), Checker::new(Pattern(38)));
         let held = hold_all(&rig, &mut receive, &pool);
-        held.iter().for_each(|lease| checker.feed(lease));
+        checker.feed_all(&held);
         drop(held);
         rig.take_until(&mut receive, &mut checker, 50_000);
         drop(writer.join().unwrap());
@@ -256,7 +259,7 @@ pub fn others_go_on_while_one_starves(run: &Run) {
     let count = received.result.unwrap();
     Checker::new(Pattern(42)).feed(&received.buffers.into_lease().unwrap()[..count]);
     let mut checker = Checker::new(Pattern(39));
-    held.iter().for_each(|lease| checker.feed(lease));
+    checker.feed_all(&held);
     drop(held);
     rig.take_until(&mut receive, &mut checker, 10_000);
     read_checked(&mut starving_writer.join().unwrap(), &mut Checker::new(Pattern(41)), 5000);

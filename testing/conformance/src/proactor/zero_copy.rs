@@ -1,7 +1,10 @@
 //! Sends that the network reads from the caller's memory: who has it, and for how long.
 
-use transload::pool::AcquireError;
-use transload::proactor::{Capability, Returned, ZeroCopy};
+use std::task::Poll;
+use std::thread;
+
+use transload::pool::{AcquireError, BufferPool};
+use transload::proactor::{Capability, Returned, Returning, ZeroCopy};
 
 use super::pattern::{Checker, Pattern};
 use super::rig::{Kind, Rig, lease, look, pair, read_checked, reader};
@@ -42,74 +45,75 @@ pub fn the_choice_changes_no_byte(run: &Run) {
 /// A pool of one, and a peer that does not read: the buffer stays away while the kernel may still read it, however
 /// often one asks, and comes back when it has been read.
 pub fn no_buffer_comes_back_before_its_notification(run: &Run) {
-    const SIZE: usize = 64 << 10;
     for kind in [Kind::Tcp, Kind::Unix] {
         let rig = run.rig();
-        let pool = rig.pool(1, SIZE);
+        let pool = rig.pool(1, MESSAGE);
         let (ours, mut peer) = pair(kind);
-        let (mut sent_bytes, mut held_back) = (0, 0);
-        // As many as the socket takes, and one that it does not.
-        loop {
-            let Ok(mut bytes) = pool.try_acquire() else { break };
+        let (mut sent_bytes, mut checker) = (0, Checker::new(Pattern(71)));
+        // As many as the socket takes, and one that it does not, or whose buffer it keeps.
+        while let Ok(mut bytes) = pool.try_acquire() {
             Pattern(71).fill(sent_bytes, &mut bytes);
-            let mut send = rig.handle.send_with(&ours, bytes, ZeroCopy::On);
-            let mut sent = None;
+            sent_bytes += MESSAGE as u64;
+            let mut sending = rig.handle.send_with(&ours, bytes, ZeroCopy::On);
+            if let Some(sent) = within_a_moment(&rig, &mut sending) {
+                assert_eq!(sent.result, Ok(MESSAGE));
+                is_kept_or_ours(&rig, &pool, sent.returned());
+                continue;
+            }
+            // Not even sent: it is the kernel's.
+            is_exhausted(&pool);
+            let reading = thread::spawn(move || {
+                read_checked(&mut peer, &mut checker, sent_bytes);
+                (peer, checker)
+            });
+            let sent = rig.on(sending);
+            assert_eq!(sent.result, Ok(MESSAGE));
+            drop(rig.on(sent.returned()));
+            (peer, checker) = reading.join().unwrap();
+            assert_eq!(pool.available(), 1);
+            break;
+        }
+        read_checked(&mut peer, &mut checker, sent_bytes);
+        assert!(rig.until(|| pool.try_acquire().is_ok()), "it comes back when it has been read");
+        assert!(rig.until(|| rig.handle.in_flight() == 0));
+    }
+}
+
+const MESSAGE: usize = 64 << 10;
+
+/// The outcome of a future, if it has one soon.
+fn within_a_moment<F: Future + Unpin>(rig: &Rig, future: &mut F) -> Option<F::Output> {
+    for _ in 0..20 {
+        rig.turn();
+        if let Poll::Ready(output) = look(future) {
+            return Some(output);
+        }
+    }
+    None
+}
+
+fn is_exhausted(pool: &BufferPool) {
+    assert_eq!(pool.try_acquire().unwrap_err(), AcquireError::Exhausted { capacity: 1 });
+}
+
+/// A buffer that was sent is ours again, and may be written at once; or it is the kernel's, and nobody can have it.
+fn is_kept_or_ours(rig: &Rig, pool: &BufferPool, mut returning: Returning) {
+    match look(&mut returning) {
+        Poll::Ready(returned) => returned.buffers.into_lease().unwrap().fill(0xAA),
+        Poll::Pending => {
+            assert!(can(rig), "a copy needs its source no longer");
+            is_exhausted(pool);
+            // Nobody waits for it: it goes home by itself, and not before its time.
+            drop(returning);
+            is_exhausted(pool);
             for _ in 0..20 {
                 rig.turn();
-                if let std::task::Poll::Ready(done) = look(&mut send) {
-                    sent = Some(done);
-                    break;
-                }
-            }
-            let Some(sent) = sent else {
-                // Not even sent: it is the kernel's.
-                let exhausted = AcquireError::Exhausted { capacity: 1 };
-                assert_eq!(pool.try_acquire().unwrap_err(), exhausted);
-                let mut checker = Checker::new(Pattern(71));
-                read_checked(&mut peer, &mut checker, sent_bytes);
-                let reading = std::thread::spawn(move || {
-                    read_checked(&mut peer, &mut checker, sent_bytes + SIZE as u64);
-                    peer
-                });
-                let sent = rig.on(send);
-                assert_eq!(sent.result, Ok(SIZE));
-                drop(rig.on(sent.returned()));
-                reading.join().unwrap();
-                assert_eq!(pool.available(), 1);
-                break;
-            };
-            assert_eq!(sent.result, Ok(SIZE));
-            sent_bytes += SIZE as u64;
-            let mut returning = sent.returned();
-            match look(&mut returning) {
-                // The kernel has let go: somebody else may have it, and write it.
-                std::task::Poll::Ready(returned) => {
-                    let mut lease = returned.buffers.into_lease().unwrap();
+                if let Ok(mut lease) = pool.try_acquire() {
                     lease.fill(0xAA);
+                    return;
                 }
-                std::task::Poll::Pending => {
-                    held_back += 1;
-                    assert!(can(&rig), "a copy needs its source no longer");
-                    let exhausted = AcquireError::Exhausted { capacity: 1 };
-                    assert_eq!(pool.try_acquire().unwrap_err(), exhausted);
-                    // Nobody waits for it: it goes home by itself, and not before its time.
-                    drop(returning);
-                    for _ in 0..20 {
-                        rig.turn();
-                        if let Ok(mut lease) = pool.try_acquire() {
-                            lease.fill(0xAA);
-                            break;
-                        }
-                    }
-                }
-            }
-            if held_back > 0 && pool.available() == 0 {
-                read_checked(&mut peer, &mut Checker::new(Pattern(71)), sent_bytes);
-                assert!(rig.until(|| pool.try_acquire().is_ok()), "it comes back when it has been read");
-                break;
             }
         }
-        assert!(rig.until(|| rig.handle.in_flight() == 0));
     }
 }
 
