@@ -220,8 +220,8 @@ fn the_back_end_is_the_one_that_sends() {
     let document = common::send_document::parse(common::transload(args).done().code(0).text());
     assert_eq!(receiver.one().len(), 2560);
     let backend = named(&checks, "io_backend");
-    assert_eq!(document["backend"], text(backend, "value"));
-    assert_eq!(document["backend_reason"], text(backend, "detail"));
+    assert_eq!(document["io"]["backend"], text(backend, "value"));
+    assert_eq!(document["io"]["why"], text(backend, "detail"));
     let is_pinned = text(named(&checks, "io_registration"), "status") == "ok";
     assert_eq!(document["memory"]["registration"] == "pinned", is_pinned, "{document}");
 }

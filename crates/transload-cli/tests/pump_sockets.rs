@@ -398,8 +398,9 @@ fn more_connections_than_descriptors() {
         let command = format!(
             "ulimit -n 32; exec $TRANSLOAD pump --to host --from tcp:127.0.0.1:0 --framing lines --io {io} --connections 40 --json"
         );
-        let pump =
-            until_it_listens(common::shell(&command).env("TRANSLOAD_LOG", "error,transload::pump=warn"));
+        let pump = until_it_listens(
+            common::shell(&command).env("TRANSLOAD_LOG", "error,transload::io_backend=warn"),
+        );
         let mut peers: Vec<_> = (0..40).map(|_| pump.connect()).collect();
         for peer in &mut peers {
             peer.write_all(b"line\n").unwrap();
@@ -547,7 +548,7 @@ fn without_io_uring_auto_falls_back_and_tells_and_uring_ends_at_once() {
     for (errno, why) in [(libc::EPERM, "denied by policy"), (libc::ENOSYS, "no usable io_uring")] {
         let run = |io: &str| {
             pump(&["--from", "tcp:127.0.0.1:0", "--connections", "1", "--json", "--io", io])
-                .env("TRANSLOAD_LOG", "error,transload::pump=warn")
+                .env("TRANSLOAD_LOG", "error,transload::io_backend=warn")
                 .without_uring(errno)
         };
         let listening = until_it_listens(run("auto"));

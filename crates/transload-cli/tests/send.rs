@@ -76,7 +76,10 @@ fn generated_messages_of_each_framing_on_each_back_end() {
                 let document = report(&done);
                 assert_eq!(count(&document, "bytes"), expected.len() as u64, "{}", done.what);
                 assert_eq!(count(&document, "messages"), MESSAGES);
-                assert_eq!((&document["stopped_by"], &document["io"]["backend"]), (&"messages".into(), &io.into()));
+                assert_eq!(
+                    (&document["stopped_by"], &document["io"]["backend"]),
+                    (&"messages".into(), &io.into())
+                );
             }
         }
     }
@@ -283,9 +286,12 @@ fn the_report_in_words() {
     let receiver = Receiver::tcp(1);
     let done = send(&receiver.address, &["--messages", "1000"]).done().code(0).quiet();
     let text = done.text();
-    for words in
-        ["to           tcp:127.0.0.1:", "1 connection", "backend", "memory       16 buffers of 256.00 KiB"]
-    {
+    for words in [
+        "to           tcp:127.0.0.1:",
+        "1 connection",
+        "io           ",
+        "memory       16 buffers of 256.00 KiB",
+    ] {
         assert!(text.contains(words), "{text}");
     }
     assert!(text.contains("sent         256000 bytes, 1000 messages\n"), "{text}");
