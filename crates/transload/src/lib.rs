@@ -4,8 +4,11 @@
 //! ```text
 //!  producers                          one consumer                     device
 //!  threads --try_enqueue/reserve-->  staging ring --Batch-->  pump --submit-->  queue in device memory
-//!                                    (pinned slab)             |  <--complete-- event
+//!  sockets --received into slots-->  (pinned slab)             |  <--complete-- event
 //!                                                              +--> slots go back to producers only now
+//!
+//!  buffer pool --Lease-->  proactor --send, receive, read, write-->  kernel
+//!  (registered slab) <---- the lease comes back when the kernel has let go
 //! ```
 //!
 //! # The contract
@@ -22,8 +25,10 @@
 //! # The parts, in the order that data flows
 //!
 //! * [`memory`]: a [`Slab`](memory::Slab) is one piece of memory, placed as asked, honest about what was obtained.
-//! * [`region`]: a [`Region`](region::Region) is a slab registered with a device.
+//! * [`region`]: a [`Region`](region::Region) is a slab registered with a device or a proactor.
 //! * [`pool`]: [`BufferPool`](pool::BufferPool), which lends the buffers of a region one at a time.
+//! * [`proactor`]: [`Proactor`](proactor::Proactor), completion-based I/O that owns its buffers; back ends `io_uring` and
+//!   readiness.
 //! * [`staging`]: [`PinnedStagingBuffer`](staging::PinnedStagingBuffer), the ring.
 //! * [`device`]: [`Driver`](device::Driver), [`Device`](device::Device), [`Stream`](device::Stream); back ends `host` and
 //!   `opencl`.
@@ -55,6 +60,8 @@
 //! # Features
 //!
 //! * `opencl` (on by default): the OpenCL back end. Its driver is loaded at run time; nothing is needed to build it.
+//! * `uring` (on by default): the `io_uring` back end of the proactor, on Linux. Without it, or where it is denied,
+//!   readiness does the work.
 //!
 //! # Platforms
 //!

@@ -27,15 +27,18 @@
 //! # Example
 //!
 //! ```
-//! use transload::device::host::HostDevice;
+//! use std::io::Read;
+//! use std::os::unix::net::UnixStream;
 //! use transload::memory::{Policy, Slab};
 //! use transload::pool::BufferPool;
-//! use transload::region::{Access, Registrar};
+//! use transload::proactor::{Proactor, Socket};
+//! use transload::region::Access;
 //!
 //! let pages = Slab::builder(256, 4096).transparent_pages(Policy::Prefer);
 //! // On the first node, or anywhere if that is not permitted here.
 //! let slab = pages.clone().numa_node(0).build().or_else(|_| pages.build())?;
-//! let region = HostDevice::new().register(&slab, Access::READ)?; // for sending: I/O reads it
+//! let proactor = Proactor::new()?;
+//! let region = proactor.register_slab(&slab, Access::READ)?; // for sending: I/O reads it
 //! drop(slab); // the region keeps it
 //! let pool = BufferPool::new(&region)?;
 //!
@@ -44,9 +47,20 @@
 //! lease.resize(5);
 //! let span = lease.span(); // what an operation is told: the region, where, how long
 //! assert_eq!((span.offset(), span.len_bytes()), (lease.index() as usize * 4096, 5));
-//! // An operation takes the lease itself, and its completion gives it back.
-//! assert_eq!(&*lease, b"hello");
-//! lease.release();
+//! drop(span); // it keeps the region, and gives no right to the bytes
+//!
+//! let (near, mut far) = UnixStream::pair()?;
+//! let io = proactor.handle();
+//! let lease = proactor.block_on(async {
+//!     let sent = io.send(&Socket::from(near), lease).await; // the operation owns the lease
+//!     assert_eq!(sent.result?, 5);
+//!     Ok::<_, transload::proactor::IoError>(sent.returned().await.buffers.into_lease())
+//! })??;
+//! assert!(lease.is_some()); // and gives it back with its completion
+//! drop(lease);
+//! let mut heard = [0; 5];
+//! far.read_exact(&mut heard)?;
+//! assert_eq!(&heard, b"hello");
 //!
 //! assert_eq!(pool.available(), 256);
 //! drop((pool, region));
