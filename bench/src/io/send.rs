@@ -15,8 +15,12 @@ use transload::region::Access;
 use super::cpu::{Clock, Spent};
 use crate::pin::{Cores, pin_to};
 
-/// Buffers that are sent out of.
-const BUFFERS: usize = 16;
+/// Bytes of the buffers that are sent out of, in all: a peer acknowledges late what is little, and memory that is sent
+/// without a copy comes back with the acknowledgement.
+const POOL_BYTES: usize = 4 << 20;
+
+/// So many buffers at least.
+const LEAST_BUFFERS: usize = 16;
 
 /// What one run has sent, and how the kernel took it.
 #[derive(Clone, Copy, Debug)]
@@ -83,11 +87,13 @@ fn send(
     buffer_bytes: usize,
     span: Duration,
 ) -> Result<Sent> {
+    let buffers = (POOL_BYTES / buffer_bytes).max(LEAST_BUFFERS);
+    peer.set_nodelay(true)?;
     let proactor = Proactor::builder().backend(backend).build()?;
     let handle = proactor.handle();
-    let region = proactor.register_slab(&Slab::new(BUFFERS, buffer_bytes)?, Access::READ)?;
+    let region = proactor.register_slab(&Slab::new(buffers, buffer_bytes)?, Access::READ)?;
     let pool = BufferPool::new(&region)?;
-    let mut leases = (0..BUFFERS).map(|_| pool.try_acquire()).collect::<Result<Vec<_>, _>>()?;
+    let mut leases = (0..buffers).map(|_| pool.try_acquire()).collect::<Result<Vec<_>, _>>()?;
     for lease in &mut leases {
         lease.iter_mut().enumerate().for_each(|(offset, byte)| *byte = byte_at(offset));
     }
@@ -109,7 +115,7 @@ fn send(
                 bytes += sent.bytes as u64;
                 returning.push_back(sent.returned());
             }
-            while returning.len() > BUFFERS / 2 || sends.is_empty() {
+            while returning.len() > buffers / 2 || sends.is_empty() {
                 let Some(memory) = returning.pop_front() else { break };
                 let memory = memory.await;
                 zero_copied += u64::from(memory.zero_copied);
