@@ -230,6 +230,8 @@ pub fn after_the_end_memory_comes_back(run: &Run) {
             assert!(last.await.result.is_err_and(is_over_or_cancelled));
         });
         assert_eq!((pool.available(), handle.in_flight()), (6, 0));
+        let statistics = handle.statistics();
+        assert_eq!(statistics.submitted, statistics.finished, "everything has an outcome");
         drop((receive_pool, region));
     }
 }
