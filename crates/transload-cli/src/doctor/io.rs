@@ -44,19 +44,16 @@ fn ring(usable: &Result<Capabilities, ProactorError>) -> Check {
     }
 }
 
-/// One line a feature. Nothing is wrong where one is missing.
+/// One line a feature, each with what is done without it. Nothing is wrong where one is missing.
 fn feature(capability: Capability, found: Option<Capabilities>) -> Check {
     let name = format!("{NAME}.{}", capability.name());
     let since = capability.since();
-    match found {
-        Some(found) if found.has(capability) => {
-            Check::new(name, Status::Ok, "present").detail(format!("since {since}"))
-        }
-        Some(_) => Check::new(name, Status::Absent, format!("missing, needs {since}"))
-            .detail(format!("without it: {}", capability.fall_back())),
-        None => Check::new(name, Status::Absent, "not to be had without io_uring")
-            .detail(format!("without it: {}", capability.fall_back())),
-    }
+    let (status, value) = match found {
+        Some(found) if found.has(capability) => (Status::Ok, format!("present, since {since}")),
+        Some(_) => (Status::Absent, format!("missing, needs {since}")),
+        None => (Status::Absent, "not to be had without io_uring".to_owned()),
+    };
+    Check::new(name, status, value).detail(format!("without it: {}", capability.fall_back()))
 }
 
 /// What is taken where nobody asks for another.
