@@ -16,9 +16,15 @@ use crate::failure::Failure;
 /// Reads of a file under way at once.
 const READS: usize = 8;
 
-/// Sends generated messages until there are enough, or it is time to stop.
+/// Sends generated messages until there are enough, or it is time to stop: behind the message that was begun, since half
+/// of one would make the peer a bad one.
 pub(super) async fn generated(mut lane: Lane, mut generator: Generator) {
-    while let Some(mut lease) = lane.lease().await {
+    loop {
+        let lease = match generator.is_within_message() {
+            true => lane.lease_at_any_time().await,
+            false => lane.lease().await,
+        };
+        let Some(mut lease) = lease else { break };
         let (bytes, messages) = generator.fill(&mut lease);
         if bytes == 0 {
             break;
