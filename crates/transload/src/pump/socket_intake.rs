@@ -348,8 +348,13 @@ fn there(socket: BorrowedFd<'_>, flowed: bool) -> Result<There, SocketIntakeErro
         }
         match recv(socket, &mut [0_u8; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
             Ok((_, 0)) => return Ok(There::End),
-            // Something has come since.
-            Ok(_) | Err(Errno::INTR) => {}
+            // Something has come since. Or it lies behind a mark of urgent data, up to which bytes are counted, and
+            // which is passed by a receive only.
+            Ok(_) => {
+                let bytes = usize::try_from(ioctl_fionread(socket)?).unwrap_or(usize::MAX);
+                return Ok(There::Bytes(bytes.max(1)));
+            }
+            Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Ok(There::Nothing),
             Err(error) => return Err(error.into()),
         }
