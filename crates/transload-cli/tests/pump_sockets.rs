@@ -619,3 +619,22 @@ fn urgent_data_holds_up_nobody() {
         }
     }
 }
+
+#[test]
+fn urgent_data_hides_no_end() {
+    let folder = tempfile::tempdir().unwrap();
+    for &io in backends() {
+        for framing in ["stream", "fixed", "lines"] {
+            let address = format!("unix:{}", arg(folder.path().join("socket")));
+            let args = ["--framing", framing, "--message-size", "2", "--connections", "1", "--io", io];
+            let pump = listen(&address, &[&args[..], &["--json"]].concat());
+            let mut peer = UnixStream::connect(folder.path().join("socket")).unwrap();
+            peer.write_all(b"a\n").unwrap();
+            // Not every kernel has it on such sockets.
+            let urgent = rustix::net::send(&peer, b"!", SendFlags::OOB);
+            assert!(matches!(urgent, Ok(1) | Err(rustix::io::Errno::OPNOTSUPP)), "{urgent:?}");
+            drop(peer);
+            assert_eq!(count(&pump.done().code(0).json(), "connections"), 1);
+        }
+    }
+}

@@ -181,10 +181,10 @@ impl SocketIntake {
             SlotLayout::Prefixed => self.receive_prefixed(socket, there, max_messages, note),
         };
         match received {
-            // Somebody else took it, or the end came in its place: the next call finds out.
-            Ok(Drained::Bytes { received: 0, .. }) | Err(SocketIntakeError::Os { code: AGAIN }) => {
-                Ok(Drained::Nothing)
-            }
+            // Urgent data of a Unix socket is counted, and never received here: behind it the end is found only so.
+            Ok(Drained::Bytes { received: 0, .. }) => Ok(Drained::End),
+            // Somebody else took it.
+            Err(SocketIntakeError::Os { code: AGAIN }) => Ok(Drained::Nothing),
             other => {
                 remainder.flows = true;
                 other
