@@ -20,10 +20,8 @@ const READS: usize = 8;
 /// of one would make the peer a bad one.
 pub(super) async fn generated(mut lane: Lane, mut generator: Generator) {
     loop {
-        let lease = match generator.is_within_message() {
-            true => lane.lease_at_any_time().await,
-            false => lane.lease().await,
-        };
+        let lease =
+            if generator.is_within_message() { lane.lease_at_any_time().await } else { lane.lease().await };
         let Some(mut lease) = lease else { break };
         let (bytes, messages) = generator.fill(&mut lease);
         if bytes == 0 {
