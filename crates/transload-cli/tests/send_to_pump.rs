@@ -74,3 +74,26 @@ fn an_end_by_time_cuts_no_generated_message() {
         }
     }
 }
+
+#[test]
+fn an_end_by_time_cuts_no_message_of_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = arg(folder.path().join("from"));
+    let message = [&[0, 0, 1, 44][..], &noise(300)].concat();
+    std::fs::write(&from, message.repeat(500_000)).unwrap();
+    for &io in backends() {
+        for size in ["77", "256KiB"] {
+            let both = ["--framing", "u32be", "--message-size", "300", "--io", io, "--json"];
+            let pump = listen("tcp:127.0.0.1:0", &[&both[..], &["--connections", "1"]].concat());
+            let sent = transload(["send", "--to", &pump.address, "--from", &from, "--buffer-size", size])
+                .args(both)
+                .args(["--duration", "30ms"])
+                .done()
+                .code(0);
+            let sent = common::send_document::parse(sent.text());
+            let landed = pump.running.done().code(0).json();
+            assert_eq!(count(&landed, "delivered"), count(&sent, "messages"), "{sent}");
+            assert_eq!(count(&sent, "bytes"), 304 * count(&sent, "messages"), "{sent}");
+        }
+    }
+}

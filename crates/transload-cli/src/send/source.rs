@@ -50,6 +50,14 @@ pub(super) async fn file(mut lane: Lane, file: File, name: String, mut offset: u
             reads.push_back(handle.read_at(&file, lease, offset));
             offset += bytes;
         }
+        if reads.is_empty() && !is_at_end && stop.has_come() && !lane.is_broken() && cutter.wants_rest_only()
+        {
+            // Half a message would make the peer a bad one.
+            let Some(lease) = lane.lease_at_any_time().await else { break };
+            let bytes = lease.len() as u64;
+            reads.push_back(handle.read_at(&file, lease, offset));
+            offset += bytes;
+        }
         let Some(read) = reads.pop_front() else { break };
         let done = lane.beside(read).await;
         match (done.result, done.buffers.into_lease()) {
