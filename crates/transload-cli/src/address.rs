@@ -70,7 +70,10 @@ impl FromStr for Address {
         if host.is_empty() {
             return Err(format!("no host: {HOW}"));
         }
-        let port = port.parse().map_err(|_| format!("{port:?} is no port from 0 to 65535: {HOW}"))?;
+        let digits = Some(port).filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+        let port = digits
+            .and_then(|port| port.parse().ok())
+            .ok_or_else(|| format!("{port:?} is no port from 0 to 65535: {HOW}"))?;
         Ok(Self::Tcp { host: host.to_owned(), port })
     }
 }
@@ -121,6 +124,7 @@ mod tests {
             ("tcp:localhost:", "no port"),
             ("tcp:localhost:65536", "no port"),
             ("tcp:localhost:-1", "no port"),
+            ("tcp:localhost:+1", "no port"),
             ("unix:", "no path"),
             (long.as_str(), "room for 107"),
         ] {

@@ -23,7 +23,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 /// Results go to the standard output, everything else to the standard error.
 ///
 /// Exit codes: 0 everything was delivered; 1 failure; 2 wrong usage; 3 finished, but something was dropped or
-/// refused; 4 the device or feature that was asked for is not there.
+/// refused, or a peer was bad; 4 the device or feature that was asked for is not there.
 #[derive(Debug, Parser)]
 #[command(name = "transload", version, max_term_width = 110, after_help = usage::LOG_HELP)]
 struct Cli {

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use common::listening::{Listening, backends, listen, until_it_listens};
 use common::{arg, assert_same, count, noise, pump, skip, wait_until};
+use rustix::net::SendFlags;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -398,9 +400,8 @@ fn more_connections_than_descriptors() {
         let command = format!(
             "ulimit -n 32; exec $TRANSLOAD pump --to host --from tcp:127.0.0.1:0 --framing lines --io {io} --connections 40 --json"
         );
-        let pump = until_it_listens(
-            common::shell(&command).env("TRANSLOAD_LOG", "error,transload::io_backend=warn"),
-        );
+        let pump =
+            until_it_listens(common::shell(&command).env("TRANSLOAD_LOG", "error,transload::pump=warn"));
         let mut peers: Vec<_> = (0..40).map(|_| pump.connect()).collect();
         for peer in &mut peers {
             peer.write_all(b"line\n").unwrap();
@@ -589,5 +590,51 @@ fn the_report_in_words() {
         ["io           readiness (asked for)", "connections  1 ended, 0 of them bad", "staged       0 B"]
     {
         assert!(done.text().contains(line), "{}", done.text());
+    }
+}
+
+#[test]
+fn urgent_data_holds_up_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let back = arg(folder.path().join("back"));
+    for &io in backends() {
+        for framing in ["stream", "fixed", "lines"] {
+            let args = ["--framing", framing, "--message-size", "2", "--connections", "2", "--io", io];
+            let pump = listen("tcp:127.0.0.1:0", &[&args[..], &["--read-back", &back, "--json"]].concat());
+            let address = pump.address.strip_prefix("tcp:").unwrap().to_owned();
+            let mut peer = TcpStream::connect(&address).unwrap();
+            peer.write_all(b"a\n").unwrap();
+            rustix::net::send(&peer, b"!", SendFlags::OOB).unwrap();
+            // It stands before a mark when this comes.
+            wait_until("the first message", || fs::read(&back).is_ok_and(|bytes| bytes == b"a\n"));
+            peer.write_all(b"b\n").unwrap();
+            wait_until("what follows", || fs::read(&back).is_ok_and(|bytes| bytes == b"a\nb\n"));
+            let mut other = TcpStream::connect(&address).unwrap();
+            other.write_all(b"c\n").unwrap();
+            wait_until("another peer", || fs::read(&back).is_ok_and(|bytes| bytes == b"a\nb\nc\n"));
+            drop((peer, other));
+            let document = pump.done().code(0).quiet().json();
+            assert_eq!(count(&document, "bad_peers"), 0, "{document}");
+            assert!(framing == "stream" || count(&document, "delivered") == 3, "{document}");
+        }
+    }
+}
+
+#[test]
+fn urgent_data_hides_no_end() {
+    let folder = tempfile::tempdir().unwrap();
+    for &io in backends() {
+        for framing in ["stream", "fixed", "lines"] {
+            let address = format!("unix:{}", arg(folder.path().join("socket")));
+            let args = ["--framing", framing, "--message-size", "2", "--connections", "1", "--io", io];
+            let pump = listen(&address, &[&args[..], &["--json"]].concat());
+            let mut peer = UnixStream::connect(folder.path().join("socket")).unwrap();
+            peer.write_all(b"a\n").unwrap();
+            // Not every kernel has it on such sockets.
+            let urgent = rustix::net::send(&peer, b"!", SendFlags::OOB);
+            assert!(matches!(urgent, Ok(1) | Err(rustix::io::Errno::OPNOTSUPP)), "{urgent:?}");
+            drop(peer);
+            assert_eq!(count(&pump.done().code(0).json(), "connections"), 1);
+        }
     }
 }

@@ -299,3 +299,20 @@ fn the_report_in_words() {
     assert_eq!(send(&receiver.address, &["--messages", "1000", "-q"]).done().code(0).text(), "");
     assert_eq!(receiver.one().len(), 256_000);
 }
+
+#[test]
+fn nothing_is_said_of_a_socket_that_copies() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = folder.path().join("from");
+    let bytes = noise(5_000_000);
+    fs::write(&from, &bytes).unwrap();
+    for zero_copy in ["auto", "on"] {
+        // Unix sockets refuse to send without a copy, whatever else waits behind such a send.
+        let receiver = Receiver::unix(&folder.path().join(zero_copy));
+        send(&receiver.address, &["--from", &arg(&from), "--zero-copy", zero_copy, "--quiet"])
+            .done()
+            .code(0)
+            .quiet();
+        assert_same(&receiver.one(), &bytes, zero_copy);
+    }
+}

@@ -425,14 +425,14 @@ fn help_shows_each_option_with_its_variable() {
         "json",
         "quiet",
     ] {
-        let variable = format!("TRANSLOAD_{}", option.to_uppercase().replace('-', "_"));
+        let variable = format!("TRANSLOAD_SEND_{}", option.to_uppercase().replace('-', "_"));
         assert!(text.contains(&format!("--{option} ")), "--{option}");
         assert!(text.contains(&format!("[env: {variable}")), "{variable}");
     }
     let (_listener, to) = listen();
     let run = transload(["send"])
-        .env("TRANSLOAD_TO", &to)
-        .env("TRANSLOAD_MESSAGES", "3")
-        .env("TRANSLOAD_JSON", "1");
+        .env("TRANSLOAD_SEND_TO", &to)
+        .env("TRANSLOAD_SEND_MESSAGES", "3")
+        .env("TRANSLOAD_SEND_JSON", "1");
     assert_eq!(count(&report(&run.done().code(0)), "messages"), 3);
 }

@@ -50,3 +50,50 @@ fn a_file_comes_back_as_it_was() {
         }
     }
 }
+
+#[test]
+fn an_end_by_time_cuts_no_generated_message() {
+    for &io in backends() {
+        for framing in ["fixed", "lines", "u32le", "u32be"] {
+            // Messages that fill no buffer, and messages that no buffer holds.
+            for size in ["300", "300000"] {
+                let both = ["--framing", framing, "--message-size", size, "--io", io, "--json"];
+                let args = ["--connections", "3", "--capacity", "64", "--verify"];
+                let pump = listen("tcp:127.0.0.1:0", &[&both[..], &args].concat());
+                let sent = transload(["send", "--to", &pump.address, "--connections", "3"])
+                    .args(both)
+                    .args(["--duration", "50ms"])
+                    .done()
+                    .code(0);
+                let sent = common::send_document::parse(sent.text());
+                assert_eq!(sent["stopped_by"], "duration", "{sent}");
+                let landed = pump.running.done().code(0).json();
+                assert_eq!(count(&landed, "bad_peers"), 0, "{landed}");
+                assert_eq!(count(&landed, "delivered"), count(&sent, "messages"), "{framing} {size}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_end_by_time_cuts_no_message_of_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = arg(folder.path().join("from"));
+    let message = [&[0, 0, 1, 44][..], &noise(300)].concat();
+    std::fs::write(&from, message.repeat(500_000)).unwrap();
+    for &io in backends() {
+        for size in ["77", "256KiB"] {
+            let both = ["--framing", "u32be", "--message-size", "300", "--io", io, "--json"];
+            let pump = listen("tcp:127.0.0.1:0", &[&both[..], &["--connections", "1"]].concat());
+            let sent = transload(["send", "--to", &pump.address, "--from", &from, "--buffer-size", size])
+                .args(both)
+                .args(["--duration", "30ms"])
+                .done()
+                .code(0);
+            let sent = common::send_document::parse(sent.text());
+            let landed = pump.running.done().code(0).json();
+            assert_eq!(count(&landed, "delivered"), count(&sent, "messages"), "{sent}");
+            assert_eq!(count(&sent, "bytes"), 304 * count(&sent, "messages"), "{sent}");
+        }
+    }
+}

@@ -30,48 +30,48 @@ const BUFFERS_PER_CONNECTION: usize = 4;
 #[command(after_help = usage::LOG_HELP)]
 pub(crate) struct SendArgs {
     /// Where the bytes go: tcp:HOST:PORT or unix:PATH, where somebody listens.
-    #[arg(long, env = "TRANSLOAD_TO", value_name = "ADDRESS")]
+    #[arg(long, env = "TRANSLOAD_SEND_TO", value_name = "ADDRESS")]
     pub(super) to: Address,
     /// Where they come from: `gen` (generated), `-` (standard input) or a file.
-    #[arg(long, env = "TRANSLOAD_FROM", default_value = "gen", value_parser = from(), value_name = "gen|-|FILE")]
+    #[arg(long, env = "TRANSLOAD_SEND_FROM", default_value = "gen", value_parser = from(), value_name = "gen|-|FILE")]
     pub(super) from: From,
     /// Stop after so many messages, all connections together.
-    #[arg(long, env = "TRANSLOAD_MESSAGES", value_name = "N")]
+    #[arg(long, env = "TRANSLOAD_SEND_MESSAGES", value_name = "N")]
     pub(super) messages: Option<u64>,
     /// Stop after this time. Generated messages stop after 5s if neither this nor --messages is given.
-    #[arg(long, env = "TRANSLOAD_DURATION", value_parser = units::duration, value_name = "TIME")]
+    #[arg(long, env = "TRANSLOAD_SEND_DURATION", value_parser = units::duration, value_name = "TIME")]
     pub(super) duration: Option<Duration>,
     /// Bytes of payload in a generated message, and the most in one of a file or the standard input.
-    #[arg(long, env = "TRANSLOAD_MESSAGE_SIZE", default_value = "256", value_parser = units::bytes, value_name = "BYTES")]
+    #[arg(long, env = "TRANSLOAD_SEND_MESSAGE_SIZE", default_value = "256", value_parser = units::bytes, value_name = "BYTES")]
     pub(super) message_size: usize,
     /// How messages lie in the bytes. Generated ones are made so: with their length in front, as lines of hexadecimal
     /// digits, or one behind the other. A file or the standard input must be so already: it goes out as it is, and is
     /// checked on the way, except by `stream`, which takes any bytes.
-    #[arg(long, env = "TRANSLOAD_FRAMING", value_enum, default_value_t)]
+    #[arg(long, env = "TRANSLOAD_SEND_FRAMING", value_enum, default_value_t)]
     pub(super) framing: Framing,
     /// How many connections generated messages are split over, at most 1024.
-    #[arg(long, env = "TRANSLOAD_CONNECTIONS", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1024), value_name = "N")]
+    #[arg(long, env = "TRANSLOAD_SEND_CONNECTIONS", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1024), value_name = "N")]
     pub(super) connections: u16,
     /// Whether the network reads the buffers themselves, without a copy into the kernel.
-    #[arg(long, env = "TRANSLOAD_ZERO_COPY", value_enum, default_value_t)]
+    #[arg(long, env = "TRANSLOAD_SEND_ZERO_COPY", value_enum, default_value_t)]
     pub(super) zero_copy: WhenZeroCopy,
     /// What does the I/O; `uring` ends with exit code 4 where there is none.
-    #[arg(long, env = "TRANSLOAD_IO", value_enum, default_value_t)]
+    #[arg(long, env = "TRANSLOAD_SEND_IO", value_enum, default_value_t)]
     pub(super) io: Io,
     /// Buffers of the pool, at most 65536 [default: 4 a connection, at least 16].
-    #[arg(long, env = "TRANSLOAD_POOL_BUFFERS", value_parser = clap::value_parser!(u32).range(1..=65536), value_name = "N")]
+    #[arg(long, env = "TRANSLOAD_SEND_POOL_BUFFERS", value_parser = clap::value_parser!(u32).range(1..=65536), value_name = "N")]
     pool_buffers: Option<u32>,
     /// Bytes of a buffer: what is read, filled and sent at once [default: 256KiB, less with very many connections].
-    #[arg(long, env = "TRANSLOAD_BUFFER_SIZE", value_parser = units::bytes, value_name = "BYTES")]
+    #[arg(long, env = "TRANSLOAD_SEND_BUFFER_SIZE", value_parser = units::bytes, value_name = "BYTES")]
     buffer_size: Option<usize>,
     /// How long what has been read may take to be sent, after a signal, a failure or the end of --duration.
-    #[arg(long, env = "TRANSLOAD_DRAIN_TIMEOUT", default_value = "10s", value_parser = units::duration, value_name = "TIME")]
+    #[arg(long, env = "TRANSLOAD_SEND_DRAIN_TIMEOUT", default_value = "10s", value_parser = units::duration, value_name = "TIME")]
     pub(super) drain_timeout: Duration,
     /// Report as one JSON document.
-    #[arg(long, env = "TRANSLOAD_JSON", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "TRANSLOAD_SEND_JSON", value_parser = BoolishValueParser::new())]
     pub(super) json: bool,
     /// No report in words.
-    #[arg(long, short, env = "TRANSLOAD_QUIET", value_parser = BoolishValueParser::new())]
+    #[arg(long, short, env = "TRANSLOAD_SEND_QUIET", value_parser = BoolishValueParser::new())]
     pub(super) quiet: bool,
 }
 

@@ -77,6 +77,15 @@ impl Cutter {
         cut(self, at, then)
     }
 
+    /// Whether a message has begun and not ended: wants no more than its rest then.
+    pub(super) fn wants_rest_only(&mut self) -> bool {
+        let is_within = self.framing != Framing::Stream && self.offset > self.begins;
+        if is_within {
+            self.limit = Some(self.ended + 1);
+        }
+        is_within
+    }
+
     /// Says whether the stream may end here. A line needs no end then.
     pub(super) fn end(&self) -> Result<u64, Failure> {
         let there = self.offset - self.begins;
@@ -208,6 +217,27 @@ mod tests {
             assert_eq!(run(Framing::U32be, 1, b"\0\0\0\x01a\0"), (5, 1, Ok(())));
             assert_eq!(run(Framing::Lines, 0, b"a"), (0, 0, Ok(())));
         }
+    }
+
+    #[test]
+    fn a_stop_leaves_the_rest_of_a_message_to_be_wanted() {
+        for (framing, first, rest) in [
+            (Framing::Fixed, &b"abcdef"[..], 2),
+            (Framing::Lines, b"ab\ncd", 3),
+            (Framing::U32be, b"\0\0\0\x01a\0\0", 2),
+        ] {
+            let mut cutter = Cutter::new(framing, 4, None);
+            assert!(!cutter.wants_rest_only(), "{framing:?}");
+            cutter.follow(first);
+            assert!(cutter.wants_rest_only(), "{framing:?}");
+            let cut = cutter.follow(b"\0\x00\n\0\0\0\n");
+            assert_eq!((cut.bytes, cut.messages), (rest, 1), "{framing:?}");
+            assert!(matches!(cut.then, Then::Enough), "{framing:?}");
+            assert!(!cutter.wants_rest_only(), "{framing:?}");
+        }
+        let mut stream = Cutter::new(Framing::Stream, 4, None);
+        stream.follow(b"abc");
+        assert!(!stream.wants_rest_only());
     }
 
     #[test]

@@ -51,12 +51,34 @@ impl Generator {
     }
 
     /// Fills a buffer; says with how many bytes, none at the end, and how many messages end among them.
+    ///
+    /// A message is begun only where there is room for all of it, if a buffer has that: whoever stops between two
+    /// buffers stops between two messages then.
     pub(super) fn fill(&mut self, buffer: &mut [u8]) -> (usize, u64) {
         let (mut filled, begun_with) = (0, self.number);
         while filled < buffer.len() && self.messages != Some(self.number) {
+            let begins = self.made == 0 && filled > 0;
+            if begins && self.frame_bytes() > (buffer.len() - filled) as u64 {
+                break;
+            }
             filled += self.part(&mut buffer[filled..]);
         }
         (filled, self.number - begun_with)
+    }
+
+    /// Whether the peer would miss the rest of a message, were this the end.
+    pub(super) fn is_within_message(&self) -> bool {
+        self.made > 0 && self.framing != Framing::Stream
+    }
+
+    /// Bytes of a message with what its framing adds.
+    fn frame_bytes(&self) -> u64 {
+        let added = match self.framing {
+            Framing::Stream | Framing::Fixed => 0,
+            Framing::Lines => 1,
+            Framing::U32le | Framing::U32be => 4,
+        };
+        self.message_size as u64 + added
     }
 
     /// Goes on with the frame: to the end of its length, its payload or its end mark, or of the buffer, which has room.
@@ -142,6 +164,21 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_buffer_ends_with_a_message_if_it_has_room_for_one() {
+        for framing in [Framing::Fixed, Framing::Lines, Framing::U32le, Framing::U32be] {
+            let mut generator = Generator::all(framing, 10, 1, None).unwrap().remove(0);
+            let frame = usize::try_from(generator.frame_bytes()).unwrap();
+            assert_eq!(generator.fill(&mut [0; 37]), (37 / frame * frame, (37 / frame) as u64));
+            assert!(!generator.is_within_message(), "{framing:?}");
+            // Less room than that: in parts, and nothing else is begun behind the last.
+            assert_eq!(generator.fill(&mut [0; 8]), (8, 0));
+            assert!(generator.is_within_message(), "{framing:?}");
+            assert_eq!(generator.fill(&mut [0; 8]), (frame - 8, 1));
+            assert!(!generator.is_within_message(), "{framing:?}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -57,7 +57,17 @@ impl Lane {
     /// A buffer to fill, when there is one; none when it is time to stop.
     pub(super) async fn lease(&mut self) -> Option<Lease> {
         let common = self.common.clone();
-        let mut stopped = pin!(common.stop.comes());
+        self.lease_until(common.stop.comes()).await
+    }
+
+    /// A buffer to fill, also when it is time to stop: for what was begun before.
+    pub(super) async fn lease_at_any_time(&mut self) -> Option<Lease> {
+        self.lease_until(pending()).await
+    }
+
+    async fn lease_until(&mut self, stopped: impl Future<Output = ()>) -> Option<Lease> {
+        let common = self.common.clone();
+        let mut stopped = pin!(stopped);
         let mut acquired = pin!(common.pool.acquire());
         poll_fn(|context| {
             self.look_after_sends(context);

@@ -16,9 +16,13 @@ use crate::failure::Failure;
 /// Reads of a file under way at once.
 const READS: usize = 8;
 
-/// Sends generated messages until there are enough, or it is time to stop.
+/// Sends generated messages until there are enough, or it is time to stop: behind the message that was begun, since half
+/// of one would make the peer a bad one.
 pub(super) async fn generated(mut lane: Lane, mut generator: Generator) {
-    while let Some(mut lease) = lane.lease().await {
+    loop {
+        let lease =
+            if generator.is_within_message() { lane.lease_at_any_time().await } else { lane.lease().await };
+        let Some(mut lease) = lease else { break };
         let (bytes, messages) = generator.fill(&mut lease);
         if bytes == 0 {
             break;
@@ -42,6 +46,14 @@ pub(super) async fn file(mut lane: Lane, file: File, name: String, mut offset: u
             // Waits only where no read holds a buffer that it would wait for.
             let lease = if reads.is_empty() { lane.lease().await } else { pool.try_acquire().ok() };
             let Some(lease) = lease else { break };
+            let bytes = lease.len() as u64;
+            reads.push_back(handle.read_at(&file, lease, offset));
+            offset += bytes;
+        }
+        if reads.is_empty() && !is_at_end && stop.has_come() && !lane.is_broken() && cutter.wants_rest_only()
+        {
+            // Half a message would make the peer a bad one.
+            let Some(lease) = lane.lease_at_any_time().await else { break };
             let bytes = lease.len() as u64;
             reads.push_back(handle.read_at(&file, lease, offset));
             offset += bytes;

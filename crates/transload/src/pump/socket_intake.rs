@@ -181,10 +181,10 @@ impl SocketIntake {
             SlotLayout::Prefixed => self.receive_prefixed(socket, there, max_messages, note),
         };
         match received {
-            // Somebody else took it, or the end came in its place: the next call finds out.
-            Ok(Drained::Bytes { received: 0, .. }) | Err(SocketIntakeError::Os { code: AGAIN }) => {
-                Ok(Drained::Nothing)
-            }
+            // Urgent data of a Unix socket is counted, and never received here: behind it the end is found only so.
+            Ok(Drained::Bytes { received: 0, .. }) => Ok(Drained::End),
+            // Somebody else took it.
+            Err(SocketIntakeError::Os { code: AGAIN }) => Ok(Drained::Nothing),
             other => {
                 remainder.flows = true;
                 other
@@ -348,8 +348,13 @@ fn there(socket: BorrowedFd<'_>, flowed: bool) -> Result<There, SocketIntakeErro
         }
         match recv(socket, &mut [0_u8; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
             Ok((_, 0)) => return Ok(There::End),
-            // Something has come since.
-            Ok(_) | Err(Errno::INTR) => {}
+            // Something has come since. Or it lies behind a mark of urgent data, up to which bytes are counted, and
+            // which is passed by a receive only.
+            Ok(_) => {
+                let bytes = usize::try_from(ioctl_fionread(socket)?).unwrap_or(usize::MAX);
+                return Ok(There::Bytes(bytes.max(1)));
+            }
+            Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Ok(There::Nothing),
             Err(error) => return Err(error.into()),
         }

@@ -26,8 +26,10 @@ impl Completions<'_> {
     /// Reads one completion of a request.
     pub(super) fn read(&mut self, ticket: Ticket, one: Reaped) {
         let Some(request) = self.requests.of(ticket) else {
-            self.requests.strays += 1;
-            tracing::warn!(?ticket, ?one, "a completion of no request");
+            if !(one.is_notification() && self.requests.takes_unannounced()) {
+                self.requests.strays += 1;
+                tracing::warn!(?ticket, ?one, "a completion of no request");
+            }
             return;
         };
         let (kind, more) = (request.kind, one.more());
@@ -57,6 +59,10 @@ impl Completions<'_> {
             self.post(ticket, Event::Done(result(one)), one.more());
             if one.more() {
                 self.requests.let_go_of_key(ticket);
+            } else {
+                // Cancelled before it began, as whoever follows a failed send in a chain: it has touched no memory, and
+                // its result says that nothing follows. Linux notifies all the same.
+                self.requests.unannounced += u64::from(result(one) == Err(Errno::CANCELED));
             }
         }
     }

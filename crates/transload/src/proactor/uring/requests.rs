@@ -151,6 +151,8 @@ pub(super) struct Requests {
     by_key: Vec<Option<Ticket>>,
     /// Completions of no request: a fault of ours, or of the kernel's.
     pub(super) strays: u64,
+    /// Notifications that may come although the results before them said that nothing would follow.
+    pub(super) unannounced: u64,
 }
 
 impl Requests {
@@ -213,6 +215,13 @@ impl Requests {
         if *known == Some(ticket) {
             *known = None;
         }
+    }
+
+    /// Whether a notification of no request is one of those that may come; that is then one less.
+    pub(super) fn takes_unannounced(&mut self) -> bool {
+        let left = self.unannounced.checked_sub(1);
+        self.unannounced = left.unwrap_or(0);
+        left.is_some()
     }
 
     /// The request is over.

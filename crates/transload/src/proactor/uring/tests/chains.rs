@@ -64,6 +64,28 @@ fn a_chain_ends_where_one_fails() {
 }
 
 #[test]
+fn a_chain_without_copies_that_fails_leaves_no_completion_of_no_request() {
+    let (mut bench, pool) = (Bench::new(), pool(1, 64));
+    let lease = filled(&pool, b"lost");
+    // Unix sockets refuse to send without a copy.
+    let (socket, _peer) = unix_pair();
+    for _ in 0..3 {
+        let keys = [true, true, false].map(|linked| {
+            let pieces = [piece(&lease)];
+            bench.start(Attempt::Send { socket: &socket, pieces: &pieces, zero_copy: true, linked })
+        });
+        let results = keys.map(|key| match bench.next(key) {
+            Completion { event: Event::Done(result), .. } => result,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(results, [Err(Errno::OPNOTSUPP), Err(Errno::CANCELED), Err(Errno::CANCELED)]);
+        // Time for the notifications; the bench looks for strays at its end.
+        let idle = bench.key();
+        bench.nothing(idle);
+    }
+}
+
+#[test]
 fn what_does_not_fit_into_a_chain_is_cancelled_after_it() {
     let (mut bench, pool) = (Bench::with(4, Capabilities::ALL), pool(1, 64));
     let lease = filled(&pool, b"part");
