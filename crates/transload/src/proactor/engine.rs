@@ -59,6 +59,7 @@ pub(super) struct Aftermath {
     pub(super) wakers: Vec<Waker>,
     pub(super) entries: Vec<Entry>,
     pub(super) events: Vec<Event>,
+    sockets: Vec<Socket>,
 }
 
 impl Aftermath {
@@ -72,6 +73,7 @@ impl Aftermath {
     }
 }
 
+        self.sockets.clear();
 impl Engine {
     pub(super) fn new(backend: Box<dyn Backend>, shared: Arc<Shared>, zero_copy_from: usize) -> Self {
         Self {
@@ -273,9 +275,12 @@ impl Engine {
         }
     }
 
-    /// Ends the closes of sockets on which nothing is in flight any more. Not before another wait: a back end may keep a
-    /// descriptor open until then.
-    fn finish_closing(&mut self, state: &mut State) {
+    /// Ends the closes of sockets on which nothing is in flight any more, if there was a wait since that was first seen:
+    /// a back end may keep a descriptor open until then.
+    fn look_at_closing(&mut self, state: &mut State, has_waited: bool) {
+        if self.closing.is_empty() {
+            return;
+        }
         let mut closing = std::mem::take(&mut self.closing);
         closing.retain_mut(|Closing { key, is_quiet }| {
             let Some(Operation::Close { socket }) = state.entry(*key).map(|entry| &entry.operation) else {
@@ -312,6 +317,7 @@ impl Engine {
             let follower = entry.next_in_sequence.take();
             let is_spent = entry.is_spent();
             state.statistics.finished += 1;
+            self.aftermath.sockets.extend(entry.operation.let_go_of_socket());
             if is_spent {
                 self.aftermath.entries.extend(state.table.remove(key));
             }

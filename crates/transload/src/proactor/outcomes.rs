@@ -116,8 +116,14 @@ impl Engine {
             };
             *of_entry += 1;
             *of_all += 1;
-            if let Operation::Send { socket, .. } = &entry.operation {
-                socket.note_copied(copied);
+            match &entry.operation {
+                Operation::Send { socket, .. } => socket.note_copied(copied),
+                Operation::Sent { socket, .. } => {
+                    if let Some(socket) = socket.upgrade() {
+                        socket.note_copied(copied);
+                    }
+                }
+                _ => {}
             }
         }
         if entry.is_free() {
