@@ -198,7 +198,12 @@ impl Engine {
             _ if entry.cancel_requested => {
                 self.finish(state, key, Err(IoError::Cancelled { operation: name }));
             }
-            Err(Errno::CANCELED) if entry.flow == Flow::Pausing => self.pause(state, key),
+            // Also when it was over by itself: going on, it would be neither held nor cancelled any more.
+            Ok(_) | Err(Errno::CANCELED | Errno::INTR | Errno::CONNABORTED)
+                if entry.flow == Flow::Pausing =>
+            {
+                self.pause(state, key);
+            }
             Ok(_) | Err(Errno::INTR | Errno::CONNABORTED) => self.again(state, key),
             Err(errno) => self.finish(state, key, Err(IoError::os(name, errno))),
         }

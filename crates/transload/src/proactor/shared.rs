@@ -80,7 +80,9 @@ impl Shared {
     pub(super) fn submit(self: &Arc<Self>, operation: Operation) -> Ticket {
         let mut state = self.lock();
         let key = state.insert(operation, Phase::Queued);
-        state.commands.push_back(Command::Start(key));
+        if !state.closed {
+            state.commands.push_back(Command::Start(key));
+        }
         drop(state);
         self.rouse();
         Ticket::new(self.clone(), key)
