@@ -467,9 +467,7 @@ impl Drop for Engine {
         state.closed = true;
         self.end_all(&mut state);
         drop(state);
-        // Each call takes at least one waker out.
-        let settle = || self.aftermath.settle();
-        let mut settle = std::panic::AssertUnwindSafe(settle);
-        while std::panic::catch_unwind(std::panic::AssertUnwindSafe(&mut *settle)).is_err() {}
+        // Each call that panics has taken a waker out, or an entry.
+        while std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.aftermath.settle())).is_err() {}
     }
 }

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use super::backend::Event;
 use super::engine::Engine;
 use super::error::IoError;
+use super::file::File;
 use super::pools::register;
 use super::scripted::{Asked, engine};
 use super::socket::Socket;
@@ -370,4 +371,30 @@ fn a_close_ends_when_what_it_waits_for_ends_without_the_kernel() {
     engine.turn(None).unwrap();
     assert!(!director.would_sleep(), "nobody would wake it");
     assert_eq!(ready(close), Ok(()));
+}
+
+#[test]
+fn what_is_put_behind_a_cancelled_operation_is_cancelled_too() {
+    for forgets_the_first in [false, true] {
+        let (mut engine, handle, director) = engine();
+        let (pool, socket) = (pool(&mut engine, 2, 64), socket());
+        let mut sequence = handle.sequence();
+        let mut first = Some(sequence.receive_into(&socket, pool.try_acquire().unwrap()));
+        if forgets_the_first {
+            first = None;
+        } else if let Some(first) = &first {
+            first.cancel();
+        }
+        engine.turn(NOW).unwrap();
+        let second = sequence.receive_into(&socket, pool.try_acquire().unwrap());
+        let third = sequence.fdatasync(&File::from(std::fs::File::open("/dev/null").unwrap()));
+        sequence.start();
+        engine.turn(NOW).unwrap();
+        assert_eq!(ready(second).result, Err(IoError::Cancelled { operation: "receive" }));
+        assert_eq!(ready(third), Err(IoError::Cancelled { operation: "fsync" }));
+        assert_eq!(director.asked(), []);
+        drop(first);
+        let statistics = handle.statistics();
+        assert_eq!(statistics.submitted, statistics.finished);
+    }
 }
