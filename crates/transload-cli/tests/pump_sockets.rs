@@ -398,9 +398,8 @@ fn more_connections_than_descriptors() {
         let command = format!(
             "ulimit -n 32; exec $TRANSLOAD pump --to host --from tcp:127.0.0.1:0 --framing lines --io {io} --connections 40 --json"
         );
-        let pump = until_it_listens(
-            common::shell(&command).env("TRANSLOAD_LOG", "error,transload::io_backend=warn"),
-        );
+        let pump =
+            until_it_listens(common::shell(&command).env("TRANSLOAD_LOG", "error,transload::pump=warn"));
         let mut peers: Vec<_> = (0..40).map(|_| pump.connect()).collect();
         for peer in &mut peers {
             peer.write_all(b"line\n").unwrap();

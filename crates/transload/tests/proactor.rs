@@ -1,6 +1,6 @@
 //! The proactor as a whole, on each back end that there is: what its parts cannot show by themselves.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::future::{Future, poll_fn};
 use std::io::Write;
