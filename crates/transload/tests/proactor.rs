@@ -106,20 +106,20 @@ fn a_close_does_not_wait_for_a_peer_that_reads_nothing() {
         let socket = Socket::from(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
         let (peer, _) = listener.accept().unwrap();
         let pool = pool(&proactor, 1, 16 << 20);
-        let send = handle.send_with(&socket, pool.try_acquire().unwrap(), ZeroCopy::On);
+        let sending = handle.send_with(&socket, pool.try_acquire().unwrap(), ZeroCopy::On);
         proactor.block_on(handle.timeout(Duration::from_millis(50))).unwrap().unwrap();
         let fd = socket.as_raw_fd();
-        let (mut close, mut patience) =
+        let (mut close, mut guard) =
             (pin!(handle.close(socket)), pin!(handle.timeout(Duration::from_secs(3))));
-        let closed = proactor.block_on(poll_fn(|context| {
-            if patience.as_mut().poll(context).is_ready() {
+        let ended = proactor.block_on(poll_fn(|context| {
+            if guard.as_mut().poll(context).is_ready() {
                 return Poll::Ready(None);
             }
             close.as_mut().poll(context).map(Some)
         }));
-        assert_eq!(closed.unwrap(), Some(Ok(())), "{backend}");
+        assert_eq!(ended.unwrap(), Some(Ok(())), "{backend}");
         assert!(std::fs::read_link(format!("/proc/self/fd/{fd}")).is_err(), "{backend}: it is open still");
-        let sent = proactor.block_on(send).unwrap();
+        let sent = proactor.block_on(sending).unwrap();
         assert!(sent.result.is_err(), "{backend}");
         // The kernel may have the memory still: it comes back when the peer has gone too.
         drop(peer);
