@@ -69,6 +69,24 @@ fn a_slow_reader_gets_every_byte() {
 }
 
 #[test]
+fn a_reader_that_pauses_gets_every_byte_of_a_pipe() {
+    let bytes = noise(8 << 20);
+    for &io in backends() {
+        let (listener, address) = narrow();
+        let args = ["--from", "-", "--buffer-size", "16KiB", "--pool-buffers", "4", "--json"];
+        let running = send(&address, &args).args(["--io", io]).input(&bytes[..]).start();
+        let (mut peer, _) = listener.accept().unwrap();
+        // Longer than the reading thread waits for a buffer at a time.
+        thread::sleep(Duration::from_millis(200));
+        peer.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let mut got = Vec::new();
+        peer.read_to_end(&mut got).unwrap();
+        let done = running.done().code(0);
+        assert_same(&got, &bytes, &done.what);
+    }
+}
+
+#[test]
 fn a_peer_that_goes_is_an_error_with_what_was_sent() {
     for &io in backends() {
         for zero_copy in ["on", "off"] {

@@ -19,7 +19,7 @@ use crate::memory::Slab;
 /// assert_eq!(Access::READ | Access::WRITE, Access::READ_WRITE);
 /// assert!(!Access::READ.writes());
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Access(u8);
 
 impl Access {
@@ -64,6 +64,24 @@ impl BitOr for Access {
 
     fn bitor(self, other: Access) -> Access {
         Access(self.0 | other.0)
+    }
+}
+
+impl fmt::Debug for Access {
+    /// As it is written in a program: `READ | WRITE`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flags = [
+            (Self::READ, "READ"),
+            (Self::WRITE, "WRITE"),
+            (Self::REMOTE_READ, "REMOTE_READ"),
+            (Self::REMOTE_WRITE, "REMOTE_WRITE"),
+        ];
+        let mut separator = "";
+        for (_, name) in flags.into_iter().filter(|(flag, _)| self.0 & flag.0 != 0) {
+            write!(f, "{separator}{name}")?;
+            separator = " | ";
+        }
+        Ok(())
     }
 }
 
@@ -264,6 +282,13 @@ pub struct SpanError {
 mod tests {
     use super::*;
     use crate::memory::Policy;
+
+    #[test]
+    fn access_is_shown_by_name() {
+        let access = Access::READ_WRITE | Access::REMOTE_WRITE;
+        let error = access.local_only("a test").unwrap_err().to_string();
+        assert!(error.contains("for READ | WRITE | REMOTE_WRITE:"), "{error}");
+    }
 
     #[test]
     fn spans_stay_within_the_region() {

@@ -10,7 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use event_listener::Event;
-use transload::pool::{AcquireError, BufferPool, Lease};
+use transload::pool::{BufferPool, Lease};
 use transload_core::Flag;
 
 use super::stop::Stop;
@@ -44,8 +44,9 @@ impl Mailbox {
             while !stop.is_raised() {
                 let mut lease = match pool.acquire_timeout(LOOK) {
                     Ok(lease) => lease,
-                    Err(AcquireError::Exhausted { .. }) => continue,
-                    Err(_) => return,
+                    // The peer takes its time.
+                    Err(error) if error.is_exhausted() => continue,
+                    Err(error) => return to.post(Letter::Failed(std::io::Error::other(error))),
                 };
                 match input.read(&mut lease) {
                     Ok(0) => return to.post(Letter::End),

@@ -160,7 +160,8 @@ impl Incoming {
     ///
     /// # Safety
     ///
-    /// Until the operation gives the parts back nobody reads or writes those bytes, and no reference to them exists.
+    /// Until the operation gives the parts back nobody reads or writes those bytes, and no reference to them exists. No
+    /// two of the spans overlap.
     pub unsafe fn from_spans(spans: Vec<Span>) -> Self {
         Self(of_spans(spans))
     }

@@ -59,15 +59,21 @@ pub(super) struct Aftermath {
     pub(super) wakers: Vec<Waker>,
     pub(super) entries: Vec<Entry>,
     pub(super) events: Vec<Event>,
+    sockets: Vec<Socket>,
 }
 
 impl Aftermath {
-    /// Whether anybody was woken.
+    /// Whether anybody was woken. Wakers run anybody's code: when one panics, the others are called the next time.
     fn settle(&mut self) -> bool {
         let woke = !self.wakers.is_empty();
-        self.wakers.drain(..).for_each(Waker::wake);
+        // In their order.
+        self.wakers.reverse();
+        while let Some(waker) = self.wakers.pop() {
+            waker.wake();
+        }
         self.entries.clear();
         self.events.clear();
+        self.sockets.clear();
         woke
     }
 }
@@ -133,6 +139,7 @@ impl Engine {
             self.advance(&mut shared.lock(), line);
         }
         self.register_what_waits();
+        self.look_at_closing(&mut shared.lock(), false);
     }
 
     /// Registrations run drivers and drop handles, so they are done when no lock is held.
@@ -184,7 +191,6 @@ impl Engine {
                 entry.phase = Phase::Running;
                 self.closing.push(Closing { key, is_quiet: false });
                 self.cancel_all_on(state, &socket, key);
-                self.finish_closing(state);
             }
             Operation::Register { .. } | Operation::MakePool { .. } => {
                 entry.phase = Phase::Running;
@@ -273,9 +279,12 @@ impl Engine {
         }
     }
 
-    /// Ends the closes of sockets on which nothing is in flight any more. Not before another wait: a back end may keep a
-    /// descriptor open until then.
-    fn finish_closing(&mut self, state: &mut State) {
+    /// Ends the closes of sockets on which nothing is in flight any more, if there was a wait since that was first seen:
+    /// a back end may keep a descriptor open until then.
+    fn look_at_closing(&mut self, state: &mut State, has_waited: bool) {
+        if self.closing.is_empty() {
+            return;
+        }
         let mut closing = std::mem::take(&mut self.closing);
         closing.retain_mut(|Closing { key, is_quiet }| {
             let Some(Operation::Close { socket }) = state.entry(*key).map(|entry| &entry.operation) else {
@@ -288,7 +297,7 @@ impl Engine {
                     && !matches!(entry.operation, Operation::Close { .. })
                     && entry.operation.socket().is_some_and(|on| on.is(&socket))
             });
-            if !is_busy && *is_quiet {
+            if !is_busy && *is_quiet && has_waited {
                 self.finish(state, *key, Ok(0));
                 return false;
             }
@@ -308,6 +317,7 @@ impl Engine {
             }
             entry.phase = Phase::Over;
             entry.outcome = Some(result);
+            self.aftermath.sockets.extend(entry.operation.let_go_of_socket());
             self.aftermath.wakers.extend(entry.waker.take());
             let follower = entry.next_in_sequence.take();
             let is_spent = entry.is_spent();
@@ -334,7 +344,7 @@ impl Engine {
         for completion in completions.drain(..) {
             self.complete(&mut state, completion);
         }
-        self.finish_closing(&mut state);
+        self.look_at_closing(&mut state, true);
         drop(state);
         self.completions = completions;
     }
@@ -403,25 +413,7 @@ impl Engine {
             }
         }
         let mut state = shared.lock();
-        let mut quarantined = 0;
-        let keys: Vec<Key> = state.table.iter().map(|(key, _)| key).collect();
-        for key in keys {
-            let Some(entry) = state.table.get(key) else { continue };
-            if entry.in_kernel > 0 {
-                quarantined += 1;
-                entry.in_kernel = 0;
-                // The memory is the kernel's, for all that we know: nobody gets it back (I2, I6).
-                let operation = std::mem::replace(&mut entry.operation, Operation::Nop);
-                let _never_dropped = std::mem::ManuallyDrop::new(operation);
-                entry.cancel_requested = true;
-            }
-            let shut_down = IoError::ShutDown { operation: entry.operation.name() };
-            self.finish(&mut state, key, Err(shut_down));
-            if state.table.get(key).is_some_and(|entry| entry.is_spent()) {
-                self.aftermath.entries.extend(state.table.remove(key));
-            }
-        }
-        state.statistics.quarantined += quarantined as u64;
+        let quarantined = self.end_all(&mut state);
         let left: Vec<Command> = state.commands.drain(..).collect();
         drop(state);
         self.aftermath.settle();
@@ -439,5 +431,43 @@ impl Engine {
             }
         }
         quarantined
+    }
+
+    /// Ends all operations. The memory that the kernel has nobody gets back: says how many operations that are.
+    fn end_all(&mut self, state: &mut State) -> usize {
+        let mut quarantined = 0;
+        let keys: Vec<Key> = state.table.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            let Some(entry) = state.table.get(key) else { continue };
+            let shut_down = IoError::ShutDown { operation: entry.operation.name() };
+            if entry.in_kernel > 0 {
+                quarantined += 1;
+                entry.in_kernel = 0;
+                // The memory is the kernel's, for all that we know (I2, I6).
+                let operation = std::mem::replace(&mut entry.operation, Operation::Nop);
+                let _never_dropped = std::mem::ManuallyDrop::new(operation);
+                entry.cancel_requested = true;
+            }
+            self.finish(state, key, Err(shut_down));
+            if state.table.get(key).is_some_and(|entry| entry.is_spent()) {
+                self.aftermath.entries.extend(state.table.remove(key));
+            }
+        }
+        state.statistics.quarantined += quarantined as u64;
+        quarantined
+    }
+}
+
+impl Drop for Engine {
+    /// Usually finds nothing: it has been shut down. But a waker that panics in the middle of that ends it here, and the
+    /// table, which others share, would give the kernel's memory back with the last of them (I6).
+    fn drop(&mut self) {
+        let shared = self.shared.clone();
+        let mut state = shared.lock();
+        state.closed = true;
+        self.end_all(&mut state);
+        drop(state);
+        // Each call that panics has taken a waker out, or an entry.
+        while std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.aftermath.settle())).is_err() {}
     }
 }

@@ -11,13 +11,14 @@ use rustix::io::Errno;
 use super::backend::Event;
 use super::engine::Engine;
 use super::error::IoError;
+use super::file::File;
 use super::pools::register;
 use super::scripted::{Asked, engine};
 use super::socket::Socket;
 use super::streams::Received;
 use crate::memory::{Policy, Slab};
 use crate::pool::{AcquireError, BufferPool};
-use crate::region::{Access, Region};
+use crate::region::{Access, Region, Registration};
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
@@ -254,4 +255,146 @@ fn a_sequence_ends_at_the_first_failure() {
     let third = ready(third);
     assert!(matches!(third.result, Err(IoError::Cancelled { .. })));
     assert!(third.buffers.into_lease().is_some());
+}
+
+#[test]
+fn after_a_shut_down_nothing_piles_up() {
+    let (mut engine, handle, _) = engine();
+    assert_eq!(engine.shut_down(std::time::Instant::now()), 0);
+    for _ in 0..10 {
+        assert!(matches!(ready(handle.nop()), Err(IoError::ShutDown { .. })));
+    }
+    assert_eq!(handle.shared.lock().commands.len(), 0, "nobody takes them any more");
+}
+
+#[test]
+fn what_is_quarantined_goes_by_its_name() {
+    let (mut engine, handle, director) = engine();
+    let nobody_reads = handle.readable(&socket());
+    engine.turn(NOW).unwrap();
+    assert_eq!(director.asked().len(), 1);
+    assert_eq!(engine.shut_down(std::time::Instant::now()), 1);
+    assert_eq!(ready(nobody_reads), Err(IoError::ShutDown { operation: "wait for bytes" }));
+}
+
+#[test]
+fn a_waker_that_panics_costs_no_other_its_call() {
+    struct Panics;
+    impl std::task::Wake for Panics {
+        fn wake(self: std::sync::Arc<Self>) {
+            panic!("as a test wants it");
+        }
+    }
+    struct Counts(transload_core::Counter);
+    impl std::task::Wake for Counts {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.add(1);
+        }
+    }
+    let (mut engine, handle, director) = engine();
+    let counts = std::sync::Arc::new(Counts(transload_core::Counter::new()));
+    let mut nops = [(); 3].map(|()| handle.nop());
+    for (nop, waker) in nops.iter_mut().zip([
+        Waker::from(counts.clone()),
+        Waker::from(std::sync::Arc::new(Panics)),
+        Waker::from(counts.clone()),
+    ]) {
+        assert!(Pin::new(nop).poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    engine.turn(NOW).unwrap();
+    for asked in director.asked() {
+        director.completes(asked.key(), Event::Done(Ok(0)), false);
+    }
+    let turn = std::panic::AssertUnwindSafe(|| engine.turn(NOW));
+    assert!(std::panic::catch_unwind(turn).is_err());
+    engine.turn(NOW).unwrap();
+    assert_eq!(counts.0.value(), 2);
+}
+
+#[test]
+fn an_engine_that_is_not_shut_down_gives_no_memory_up() {
+    let (mut engine, handle, director) = engine();
+    // Memory of somebody else's: a region of the proactor's own would keep the table.
+    let region = Region::new(slab(1, 64), Access::READ_WRITE, Registration::Pinned, Box::new(()));
+    let (pool, socket) = (BufferPool::new(&region).unwrap(), socket());
+    let receive = handle.receive_into(&socket, pool.try_acquire().unwrap());
+    engine.turn(NOW).unwrap();
+    assert_eq!(director.asked().len(), 1);
+    // As when a waker panics in the middle of a shut-down: the kernel has the memory still.
+    drop(engine);
+    drop((receive, handle, director));
+    assert!(matches!(pool.try_acquire(), Err(AcquireError::Exhausted { .. })));
+}
+
+#[test]
+fn a_stream_that_fails_for_now_while_it_is_held_stays_held() {
+    let (mut engine, handle, director) = engine();
+    let mut accept = handle.accept(&socket());
+    engine.turn(NOW).unwrap();
+    let key = director.asked()[0].key();
+    for _ in 0..64 {
+        director.completes(key, Event::Accepted(UnixStream::pair().unwrap().0.into()), true);
+    }
+    engine.turn(NOW).unwrap();
+    engine.turn(NOW).unwrap();
+    assert_eq!(director.asked(), [Asked::Cancel(key)], "held: nobody takes the connections");
+    director.completes(key, Event::Done(Err(Errno::CONNABORTED)), false);
+    engine.turn(NOW).unwrap();
+    assert_eq!(director.asked(), []);
+    accept.cancel();
+    engine.turn(NOW).unwrap();
+    for _ in 0..64 {
+        assert!(matches!(ready(Box::pin(accept.connection())), Some(Ok(_))));
+    }
+    assert!(matches!(ready(Box::pin(accept.connection())), Some(Err(IoError::Cancelled { .. }))));
+}
+
+#[test]
+fn a_close_ends_when_what_it_waits_for_ends_without_the_kernel() {
+    let (mut engine, handle, director) = engine();
+    let socket = socket();
+    let receive = handle.readable(&socket);
+    engine.turn(NOW).unwrap();
+    let key = director.asked()[0].key();
+    let mut close = handle.close(socket.clone());
+    engine.turn(NOW).unwrap();
+    assert_eq!(director.asked(), [Asked::Cancel(key)]);
+    // It comes behind the close, which waits for it, and has not begun, so nothing of it is in the kernel.
+    let mut sequence = handle.sequence();
+    let waits = sequence.send(&socket, Vec::new(), super::operation::ZeroCopy::Off);
+    director.completes(key, Event::Done(Err(Errno::CANCELED)), false);
+    engine.turn(NOW).unwrap();
+    assert!(matches!(ready(receive), Err(IoError::Cancelled { .. })));
+    engine.turn(None).unwrap();
+    assert!(director.would_sleep() && poll(&mut close).is_pending());
+    drop((sequence, waits));
+    engine.turn(None).unwrap();
+    assert!(!director.would_sleep(), "nobody would wake it");
+    assert_eq!(ready(close), Ok(()));
+}
+
+#[test]
+fn what_is_put_behind_a_cancelled_operation_is_cancelled_too() {
+    for forgets_the_first in [false, true] {
+        let (mut engine, handle, director) = engine();
+        let (pool, socket) = (pool(&mut engine, 2, 64), socket());
+        let mut sequence = handle.sequence();
+        let mut first = Some(sequence.receive_into(&socket, pool.try_acquire().unwrap()));
+        if forgets_the_first {
+            first = None;
+        } else if let Some(first) = &first {
+            first.cancel();
+        }
+        engine.turn(NOW).unwrap();
+        let second = sequence.receive_into(&socket, pool.try_acquire().unwrap());
+        let third = sequence.fdatasync(&File::from(std::fs::File::open("/dev/null").unwrap()));
+        sequence.start();
+        engine.turn(NOW).unwrap();
+        assert_eq!(ready(second).result, Err(IoError::Cancelled { operation: "receive" }));
+        assert_eq!(ready(third), Err(IoError::Cancelled { operation: "fsync" }));
+        assert_eq!(director.asked(), []);
+        drop(first);
+        let statistics = handle.statistics();
+        assert_eq!(statistics.submitted, statistics.finished);
+    }
 }

@@ -121,8 +121,9 @@ impl Handle {
         self.pending(Operation::Shutdown { socket: socket.clone(), how })
     }
 
-    /// Cancels what is in flight on a socket, waits until the kernel has let go, and gives this handle up: the last
-    /// closes the descriptor.
+    /// Cancels what is in flight on a socket, waits until all of it has ended, and gives this handle up: the last closes
+    /// the descriptor. The memory of zero-copy sends may come back later: it is not waited for, as a peer that reads
+    /// nothing would never let it go.
     pub fn close(&self, socket: Socket) -> Pending<Result<(), IoError>> {
         self.pending(Operation::Close { socket })
     }

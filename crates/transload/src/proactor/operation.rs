@@ -10,7 +10,7 @@ use super::buffers::{Incoming, Outgoing};
 use super::error::IoError;
 use super::file::File;
 use super::receive_pool::ReceivePool;
-use super::socket::Socket;
+use super::socket::{Socket, WeakSocket};
 use crate::memory::Slab;
 use crate::region::{Access, Region};
 
@@ -30,20 +30,66 @@ pub enum ZeroCopy {
 #[derive(Debug)]
 pub(super) enum Operation {
     Nop,
-    Send { socket: Socket, buffers: Outgoing, zero_copy: ZeroCopy },
-    Receive { socket: Socket, buffers: Incoming },
-    ReceiveMany { socket: Socket, pool: ReceivePool },
-    Accept { socket: Socket },
-    Connect { socket: Socket, address: SocketAddrAny },
-    Readable { socket: Socket },
-    Shutdown { socket: Socket, how: Shutdown },
-    Close { socket: Socket },
-    ReadAt { file: File, buffers: Incoming, offset: u64 },
-    WriteAt { file: File, buffers: Outgoing, offset: u64 },
-    Sync { file: File, data_only: bool },
-    Timeout { at: Instant },
-    Register { slab: Slab, access: Access },
-    MakePool { region: Region },
+    Send {
+        socket: Socket,
+        buffers: Outgoing,
+        zero_copy: ZeroCopy,
+    },
+    /// A send that has its result; only its memory is still to come back. The peer may never take what the kernel has to
+    /// send yet, and closing is what ends that, so nothing here keeps the descriptor open.
+    Sent {
+        socket: WeakSocket,
+        buffers: Outgoing,
+    },
+    Receive {
+        socket: Socket,
+        buffers: Incoming,
+    },
+    ReceiveMany {
+        socket: Socket,
+        pool: ReceivePool,
+    },
+    Accept {
+        socket: Socket,
+    },
+    Connect {
+        socket: Socket,
+        address: SocketAddrAny,
+    },
+    Readable {
+        socket: Socket,
+    },
+    Shutdown {
+        socket: Socket,
+        how: Shutdown,
+    },
+    Close {
+        socket: Socket,
+    },
+    ReadAt {
+        file: File,
+        buffers: Incoming,
+        offset: u64,
+    },
+    WriteAt {
+        file: File,
+        buffers: Outgoing,
+        offset: u64,
+    },
+    Sync {
+        file: File,
+        data_only: bool,
+    },
+    Timeout {
+        at: Instant,
+    },
+    Register {
+        slab: Slab,
+        access: Access,
+    },
+    MakePool {
+        region: Region,
+    },
 }
 
 impl Operation {
@@ -51,7 +97,7 @@ impl Operation {
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Nop => "nop",
-            Self::Send { .. } => "send",
+            Self::Send { .. } | Self::Sent { .. } => "send",
             Self::Receive { .. } | Self::ReceiveMany { .. } => "receive",
             Self::Accept { .. } => "accept",
             Self::Connect { .. } => "connect",
@@ -78,6 +124,20 @@ impl Operation {
             | Self::Shutdown { socket, .. }
             | Self::Close { socket } => Some(socket),
             _ => None,
+        }
+    }
+
+    /// Turns a send that has its result into one that only waits for its memory, and gives its socket.
+    pub(super) fn let_go_of_socket(&mut self) -> Option<Socket> {
+        match std::mem::replace(self, Self::Nop) {
+            Self::Send { socket, buffers, .. } => {
+                *self = Self::Sent { socket: socket.downgrade(), buffers };
+                Some(socket)
+            }
+            other => {
+                *self = other;
+                None
+            }
         }
     }
 
@@ -130,7 +190,11 @@ impl Operation {
             Self::ReadAt { file, offset, .. } => Attempt::ReadAt { file, pieces, offset: at(*offset) },
             Self::WriteAt { file, offset, .. } => Attempt::WriteAt { file, pieces, offset: at(*offset) },
             Self::Sync { file, data_only } => Attempt::Sync { file, data_only: *data_only },
-            Self::Close { .. } | Self::Timeout { .. } | Self::Register { .. } | Self::MakePool { .. } => {
+            Self::Sent { .. }
+            | Self::Close { .. }
+            | Self::Timeout { .. }
+            | Self::Register { .. }
+            | Self::MakePool { .. } => {
                 return None;
             }
         })

@@ -116,8 +116,14 @@ impl Engine {
             };
             *of_entry += 1;
             *of_all += 1;
-            if let Operation::Send { socket, .. } = &entry.operation {
-                socket.note_copied(copied);
+            match &entry.operation {
+                Operation::Send { socket, .. } => socket.note_copied(copied),
+                Operation::Sent { socket, .. } => {
+                    if let Some(socket) = socket.upgrade() {
+                        socket.note_copied(copied);
+                    }
+                }
+                _ => {}
             }
         }
         if entry.is_free() {
@@ -192,7 +198,12 @@ impl Engine {
             _ if entry.cancel_requested => {
                 self.finish(state, key, Err(IoError::Cancelled { operation: name }));
             }
-            Err(Errno::CANCELED) if entry.flow == Flow::Pausing => self.pause(state, key),
+            // Also when it was over by itself: going on, it would be neither held nor cancelled any more.
+            Ok(_) | Err(Errno::CANCELED | Errno::INTR | Errno::CONNABORTED)
+                if entry.flow == Flow::Pausing =>
+            {
+                self.pause(state, key);
+            }
             Ok(_) | Err(Errno::INTR | Errno::CONNABORTED) => self.again(state, key),
             Err(errno) => self.finish(state, key, Err(IoError::os(name, errno))),
         }

@@ -195,7 +195,7 @@ impl sealed::Of for Transferred<Outgoing> {
     fn of(mut entry: Entry) -> Self {
         let result = outcome(&mut entry);
         let buffers = match entry.operation {
-            Operation::Send { buffers, .. } | Operation::WriteAt { buffers, .. } => buffers,
+            Operation::WriteAt { buffers, .. } => buffers,
             _ => Outgoing::from(Vec::new()),
         };
         Self { result, buffers }
@@ -328,7 +328,7 @@ impl Future for Returning {
         }
         let Some(entry) = self.ticket.take().and_then(Ticket::finish) else { return Poll::Pending };
         let buffers = match entry.operation {
-            Operation::Send { buffers, .. } => buffers,
+            Operation::Send { buffers, .. } | Operation::Sent { buffers, .. } => buffers,
             _ => Outgoing::from(Vec::new()),
         };
         Poll::Ready(Returned { buffers, zero_copied: entry.zero_copied, copied: entry.copied })

@@ -1,13 +1,13 @@
 //! The proactor itself.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::pin;
 use std::ptr::NonNull;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -40,6 +40,10 @@ pub struct Proactor {
     /// Gone when it has been shut down.
     engine: RefCell<Option<Engine>>,
     handle: Handle,
+    /// How many calls of `block_on` are under way, one within the other.
+    blocking: Cell<usize>,
+    /// The process that made it: the engine is nothing to a child of a fork.
+    process: u32,
     /// The kernel takes calls for a ring from one thread only.
     _stays: PhantomData<Rc<()>>,
 }
@@ -71,7 +75,13 @@ impl Proactor {
 
     pub(super) fn of(engine: Engine) -> Self {
         let handle = Handle { shared: engine.shared.clone() };
-        Self { engine: RefCell::new(Some(engine)), handle, _stays: PhantomData }
+        Self {
+            engine: RefCell::new(Some(engine)),
+            handle,
+            blocking: Cell::new(0),
+            process: std::process::id(),
+            _stays: PhantomData,
+        }
     }
 
     /// The way to it from other threads, and the one that operations are submitted through.
@@ -103,6 +113,20 @@ impl Proactor {
     ///
     /// `EDEADLK` when called from within a waker that it calls.
     pub fn poll(&self, timeout: Option<Duration>) -> Result<usize, IoError> {
+        let done = self.turn(timeout);
+        self.call_outer();
+        done
+    }
+
+    /// Tells a call of `block_on`, in whose future we are, to look around: what calls there were for it, the turns
+    /// within have taken.
+    fn call_outer(&self) {
+        if self.blocking.get() > 0 {
+            self.handle.shared.wake_by_ref();
+        }
+    }
+
+    fn turn(&self, timeout: Option<Duration>) -> Result<usize, IoError> {
         const NAME: &str = "wait for completions";
         let engine = self.engine.try_borrow_mut();
         let mut engine = engine.map_err(|_| IoError::os(NAME, Errno::DEADLK))?;
@@ -116,6 +140,14 @@ impl Proactor {
     ///
     /// As [`poll`](Proactor::poll); the future is dropped then.
     pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, IoError> {
+        let outer = self.blocking.replace(self.blocking.get() + 1);
+        let done = self.block_within(future);
+        self.blocking.set(outer);
+        self.call_outer();
+        done
+    }
+
+    fn block_within<F: Future>(&self, future: F) -> Result<F::Output, IoError> {
         let waker = Waker::from(self.handle.shared.clone());
         let mut context = Context::from_waker(&waker);
         let mut future = pin!(future);
@@ -126,7 +158,7 @@ impl Proactor {
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                 return Ok(output);
             }
-            self.poll(None)?;
+            self.turn(None)?;
         }
     }
 
@@ -214,6 +246,12 @@ impl Proactor {
 
     fn end(&mut self, patience: Duration) -> ShutDown {
         let Some(mut engine) = self.engine.get_mut().take() else { return ShutDown { quarantined: 0 } };
+        if self.process != std::process::id() {
+            // A child of a fork has neither the ring's memory nor the threads, and what it told the kernel would be told
+            // of the parent's descriptors.
+            let _never_dropped = std::mem::ManuallyDrop::new(engine);
+            return ShutDown { quarantined: 0 };
+        }
         let now = Instant::now();
         let quarantined = engine.shut_down(now.checked_add(patience).unwrap_or(now + DROP_PATIENCE));
         if quarantined > 0 {

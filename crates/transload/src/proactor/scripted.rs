@@ -50,6 +50,8 @@ impl Asked {
 struct Script {
     asked: Vec<Asked>,
     completions: Vec<Completion>,
+    /// How long the last wait might have taken.
+    patience: Option<Duration>,
 }
 
 /// The test's end of the back end.
@@ -60,6 +62,11 @@ impl Director {
     /// What was asked since the last call.
     pub(super) fn asked(&self) -> Vec<Asked> {
         std::mem::take(&mut self.0.borrow_mut().asked)
+    }
+
+    /// Whether the last wait would have slept until something happens.
+    pub(super) fn would_sleep(&self) -> bool {
+        self.0.borrow().patience.is_none()
     }
 
     /// The next wait brings this.
@@ -107,8 +114,10 @@ impl Backend for Scripted {
         self.note(Asked::Cancel(key));
     }
 
-    fn wait(&mut self, _: Option<Duration>, completions: &mut Vec<Completion>) -> Result<(), Errno> {
-        completions.append(&mut self.0.0.borrow_mut().completions);
+    fn wait(&mut self, timeout: Option<Duration>, completions: &mut Vec<Completion>) -> Result<(), Errno> {
+        let mut script = self.0.0.borrow_mut();
+        script.patience = timeout;
+        completions.append(&mut script.completions);
         Ok(())
     }
 

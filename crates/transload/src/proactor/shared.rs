@@ -92,8 +92,12 @@ impl Shared {
     pub(super) fn submit_behind(self: &Arc<Self>, before: Option<Key>, operation: Operation) -> Ticket {
         let mut state = self.lock();
         let key = state.insert(operation, Phase::Waiting);
-        if let Some(entry) = before.and_then(|before| state.table.get(before)) {
-            entry.next_in_sequence = Some(key);
+        if let Some(before) = before {
+            match state.table.get(before) {
+                Some(entry) if entry.phase != Phase::Over => entry.next_in_sequence = Some(key),
+                // Nothing of a sequence succeeds before it is started, so that one was cancelled.
+                _ => state.end(key, |operation| IoError::Cancelled { operation }),
+            }
         }
         drop(state);
         Ticket::new(self.clone(), key)
@@ -172,16 +176,20 @@ impl Wake for Shared {
 impl State {
     fn insert(&mut self, operation: Operation, phase: Phase) -> Key {
         self.statistics.submitted += 1;
-        let name = operation.name();
         let key = self.table.insert(operation, phase);
-        if self.closed
-            && let Some(entry) = self.table.get(key)
-        {
-            entry.phase = Phase::Over;
-            entry.outcome = Some(Err(IoError::ShutDown { operation: name }));
-            self.statistics.finished += 1;
+        if self.closed {
+            self.end(key, |operation| IoError::ShutDown { operation });
         }
         key
+    }
+
+    /// Ends an operation that was just added and of which nobody knows yet.
+    fn end(&mut self, key: Key, error: impl FnOnce(&'static str) -> IoError) {
+        if let Some(entry) = self.table.get(key).filter(|entry| entry.phase != Phase::Over) {
+            entry.phase = Phase::Over;
+            entry.outcome = Some(Err(error(entry.operation.name())));
+            self.statistics.finished += 1;
+        }
     }
 
     pub(super) fn entry(&mut self, key: Key) -> Option<&mut Entry> {

@@ -1,17 +1,28 @@
 //! Descriptors that operations keep open: sockets, listeners, files.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use transload_core::{Counter, Flag};
 
 /// A socket: connected, listening or datagram. A clone is another handle; the descriptor is closed with the last one,
-/// and every operation in flight holds one.
+/// and every operation in flight holds one: a send until its result is known, not until its memory has come back, since
+/// that may take as long as the peer likes.
 ///
 /// Make it of anything that owns a descriptor: `Socket::from(std_stream)`. It need not be non-blocking.
 #[derive(Clone, Debug)]
 pub struct Socket {
     inner: Arc<Inner>,
+}
+
+/// A socket that may have been closed meanwhile.
+#[derive(Clone, Debug)]
+pub(super) struct WeakSocket(Weak<Inner>);
+
+impl WeakSocket {
+    pub(super) fn upgrade(&self) -> Option<Socket> {
+        self.0.upgrade().map(|inner| Socket { inner })
+    }
 }
 
 #[derive(Debug)]
@@ -50,6 +61,11 @@ impl Socket {
     /// Whether two handles are of one socket.
     pub fn is(&self, other: &Socket) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// A handle that does not keep the descriptor open.
+    pub(super) fn downgrade(&self) -> WeakSocket {
+        WeakSocket(Arc::downgrade(&self.inner))
     }
 
     /// What tells this socket from others while it exists.

@@ -30,6 +30,8 @@ pub struct ProactorThread {
     stop: Arc<Flag>,
     patience: Arc<std::sync::Mutex<Duration>>,
     thread: Option<JoinHandle<ShutDown>>,
+    /// The process that has the thread: a child of a fork has not.
+    process: u32,
 }
 
 impl ProactorThread {
@@ -63,7 +65,7 @@ impl ProactorThread {
         };
         let thread = thread::Builder::new().name("transload-io".to_owned()).spawn(run).map_err(failed)?;
         let handle = receiver.recv().unwrap_or(Err(ProactorError::ShutDown))?;
-        Ok(Self { handle, stop, patience, thread: Some(thread) })
+        Ok(Self { handle, stop, patience, thread: Some(thread), process: std::process::id() })
     }
 
     /// The way to the proactor.
@@ -71,13 +73,17 @@ impl ProactorThread {
         self.handle.clone()
     }
 
-    /// As [`Proactor::shut_down`](super::Proactor::shut_down); `None` if its thread panicked.
+    /// As [`Proactor::shut_down`](super::Proactor::shut_down); `None` if its thread panicked, and in
+    /// a child of a fork, which does not have it.
     pub fn shut_down(mut self, patience: Duration) -> Option<ShutDown> {
         *self.patience.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = patience;
         self.end()
     }
 
     fn end(&mut self) -> Option<ShutDown> {
+        if self.process != std::process::id() {
+            return None;
+        }
         self.stop.raise();
         std::task::Wake::wake_by_ref(&self.handle.shared);
         self.thread.take()?.join().ok()

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::entries;
 use super::groups::Groups;
-use super::requests::{Kind, Requests, Ticket, Token};
+use super::requests::{Kind, Open, Requests, Ticket, Token};
 use super::ring::{Reaped, Ring};
 use crate::proactor::backend::{Completion, Event, Group};
 
@@ -59,6 +59,10 @@ impl Completions<'_> {
             self.post(ticket, Event::Done(result(one)), one.more());
             if one.more() {
                 self.requests.let_go_of_key(ticket);
+                // What has been sent is in the kernel's hands, with the socket: a close need not wait for the peer.
+                if let Some(request) = self.requests.of(ticket) {
+                    request.open = Open::Nothing;
+                }
             } else {
                 // Cancelled before it began, as whoever follows a failed send in a chain: it has touched no memory, and
                 // its result says that nothing follows. Linux notifies all the same.
