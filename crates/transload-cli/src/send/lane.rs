@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use transload::pool::{BufferPool, Lease};
-use transload::proactor::{Handle, IoError, Send, Shutdown, Socket, ZeroCopy};
+use transload::proactor::{Handle, IoError, PendingSend, Shutdown, Socket, ZeroCopy};
 
 use super::stop::Stop;
 use crate::address::Address;
@@ -44,7 +44,7 @@ pub(super) struct Lane {
 /// A send under way.
 #[derive(Debug)]
 struct Flight {
-    send: Send,
+    send: PendingSend,
     /// How many messages end in it.
     messages: u64,
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::backend::Piece;
 use super::registration::slot_of;
 use crate::pool::{FrozenLease, Lease};
-use crate::region::Span;
+use crate::region::{Access, Region, Span};
 
 /// What is to be sent or written: one part or several, read in order.
 ///
@@ -68,12 +68,21 @@ impl Part {
         self.range.len()
     }
 
+    fn region(&self) -> &Region {
+        match &self.owner {
+            Owner::Lease(lease) => lease.region(),
+            Owner::Frozen(lease) => lease.lease().region(),
+            Owner::Span(span) => span.region(),
+        }
+    }
+
     fn piece(&self, proactor: u64) -> Piece {
-        let (region, start) = match &self.owner {
-            Owner::Lease(lease) => (lease.region(), lease.as_ptr()),
-            Owner::Frozen(lease) => (lease.lease().region(), lease.lease().as_ptr()),
-            Owner::Span(span) => (span.region(), span.as_ptr()),
+        let start = match &self.owner {
+            Owner::Lease(lease) => lease.as_ptr(),
+            Owner::Frozen(lease) => lease.lease().as_ptr(),
+            Owner::Span(span) => span.as_ptr(),
         };
+        let region = self.region();
         let address = start.wrapping_add(self.range.start);
         Piece {
             address,
@@ -108,6 +117,11 @@ impl Parts {
                 pieces.push(part.piece(proactor).after(skipped));
             }
         }
+    }
+
+    /// What the first region that does not allow an access was registered for.
+    fn refuses(&self, allows: impl Fn(Access) -> bool) -> Option<Access> {
+        self.as_slice().iter().map(|part| part.region().access()).find(|&access| !allows(access))
     }
 
     fn into_parts(self) -> Vec<Part> {
@@ -150,6 +164,11 @@ impl Outgoing {
         self.0.into_parts()
     }
 
+    /// What the first region that I/O may not read was registered for.
+    pub(super) fn refuses_reads(&self) -> Option<Access> {
+        self.0.refuses(Access::reads)
+    }
+
     pub(super) fn pieces(&self, proactor: u64, done: usize, pieces: &mut Vec<Piece>) {
         self.0.pieces(proactor, done, pieces);
     }
@@ -179,6 +198,11 @@ impl Incoming {
     /// Its parts.
     pub fn into_parts(self) -> Vec<Part> {
         self.0.into_parts()
+    }
+
+    /// What the first region that I/O may not write was registered for.
+    pub(super) fn refuses_writes(&self) -> Option<Access> {
+        self.0.refuses(Access::writes)
     }
 
     pub(super) fn pieces(&self, proactor: u64, done: usize, pieces: &mut Vec<Piece>) {

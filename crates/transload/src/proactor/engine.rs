@@ -17,7 +17,7 @@ use super::error::IoError;
 use super::key::Key;
 use super::lines::Lines;
 use super::operation::{Operation, ZeroCopy};
-use super::pools::Pools;
+use super::pools::{Asked, Pools};
 use super::shared::{Command, Shared, State};
 use super::socket::Socket;
 use super::table::{Entry, Flow, Phase};
@@ -147,10 +147,10 @@ impl Engine {
         while let Some(key) = self.pools.next_to_register() {
             let shared = self.shared.clone();
             let asked = shared.lock().entry(key).and_then(|entry| match &entry.operation {
-                Operation::Register { slab, access } => {
-                    Some(super::pools::Asked::Slab(slab.clone(), *access))
+                Operation::Register { slab, access, pinning } => {
+                    Some(Asked::Slab(slab.clone(), *access, *pinning))
                 }
-                Operation::MakePool { region } => Some(super::pools::Asked::Pool(region.clone())),
+                Operation::MakePool { region } => Some(Asked::Pool(region.clone())),
                 _ => None,
             });
             let Some(asked) = asked else { continue };
@@ -175,6 +175,10 @@ impl Engine {
         }
         // A stream that goes on after a pause comes here too.
         entry.phase = Phase::Queued;
+        if let Err(error) = entry.operation.check_access() {
+            self.finish(state, key, Err(error));
+            return;
+        }
         match &entry.operation {
             Operation::Send { socket, buffers, .. } if buffers.len_bytes() > 0 => {
                 let line = socket.id();

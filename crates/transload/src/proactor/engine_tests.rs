@@ -12,6 +12,7 @@ use super::backend::Event;
 use super::engine::Engine;
 use super::error::IoError;
 use super::file::File;
+use super::operation::Pinning;
 use super::pools::register;
 use super::scripted::{Asked, engine};
 use super::socket::Socket;
@@ -28,7 +29,7 @@ fn slab(buffer_count: usize, buffer_size: usize) -> Slab {
 
 fn region(engine: &mut Engine, buffer_count: usize, buffer_size: usize) -> Region {
     let slab = slab(buffer_count, buffer_size);
-    register(&mut *engine.backend, &engine.shared, &slab, Access::READ_WRITE).unwrap()
+    register(&mut *engine.backend, &engine.shared, &slab, Access::READ_WRITE, Pinning::Preferred).unwrap()
 }
 
 fn pool(engine: &mut Engine, buffer_count: usize, buffer_size: usize) -> BufferPool {
@@ -397,4 +398,27 @@ fn what_is_put_behind_a_cancelled_operation_is_cancelled_too() {
         let statistics = handle.statistics();
         assert_eq!(statistics.submitted, statistics.finished);
     }
+}
+
+#[test]
+fn memory_is_used_only_for_what_it_was_registered_for() {
+    let (mut engine, handle, director) = engine();
+    let lease = |engine: &mut Engine, access: Access| {
+        let region =
+            register(&mut *engine.backend, &engine.shared, &slab(1, 64), access, Pinning::Required).unwrap();
+        BufferPool::new(&region).unwrap().try_acquire().unwrap()
+    };
+    let (readable, writable) = (lease(&mut engine, Access::READ), lease(&mut engine, Access::WRITE));
+    let socket = socket();
+    let send = handle.send(&socket, writable);
+    let receive = handle.receive_into(&socket, readable);
+    engine.turn(NOW).unwrap();
+    assert_eq!(director.asked(), [], "neither gets to the back end");
+    let wrong = |operation, wanted, actual| Err(IoError::WrongAccess { operation, wanted, actual });
+    let refused = ready(send);
+    assert_eq!(refused.result, wrong("send", Access::READ, Access::WRITE));
+    assert!(ready(refused.returned()).buffers.into_lease().is_some());
+    let refused = ready(receive);
+    assert_eq!(refused.result, wrong("receive", Access::WRITE, Access::READ));
+    assert!(refused.buffers.into_lease().is_some());
 }

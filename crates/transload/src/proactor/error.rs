@@ -4,6 +4,8 @@ use std::io;
 
 use rustix::io::Errno;
 
+use crate::region::Access;
+
 /// An operation did not do what was asked. Small and `Copy`; formatted only when printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -46,6 +48,18 @@ pub enum IoError {
         /// Which operation.
         operation: &'static str,
     },
+    /// The memory is of a region that was registered for something else.
+    #[error(
+        "{operation} needs memory registered for {wanted:?}, and this is registered for {actual:?}: register the slab for both"
+    )]
+    WrongAccess {
+        /// Which operation.
+        operation: &'static str,
+        /// What the operation does with memory.
+        wanted: Access,
+        /// What the region was registered for.
+        actual: Access,
+    },
     /// The kernel refused or failed.
     #[error("{operation}: {}", io::Error::from_raw_os_error(*.code))]
     Os {
@@ -80,7 +94,9 @@ impl From<IoError> for io::Error {
     fn from(error: IoError) -> Self {
         match error {
             IoError::Os { code, .. } => io::Error::from_raw_os_error(code),
-            IoError::Misaligned { .. } => io::Error::new(io::ErrorKind::InvalidInput, error),
+            IoError::Misaligned { .. } | IoError::WrongAccess { .. } | IoError::ForeignPool { .. } => {
+                io::Error::new(io::ErrorKind::InvalidInput, error)
+            }
             _ => io::Error::other(error),
         }
     }
@@ -133,7 +149,7 @@ pub enum ProactorError {
     #[error("a receive pool needs a region registered for WRITE, and this one is registered for {access:?}")]
     NotWritable {
         /// What the region is registered for.
-        access: crate::region::Access,
+        access: Access,
     },
     /// No pool can be made over the region.
     #[error("no receive pool: {reason}")]

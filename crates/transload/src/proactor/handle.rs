@@ -1,5 +1,6 @@
 //! What can be asked of a proactor, from any thread.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,8 +11,9 @@ use super::capability::Capabilities;
 use super::choice::Choice;
 use super::error::{IoError, ProactorError};
 use super::file::File;
-use super::operation::{Operation, ZeroCopy};
-use super::pending::{Pending, Send, Transferred};
+use super::operation::{Operation, Pinning, ZeroCopy};
+use super::pending::{Pending, PendingSend, Transferred};
+use super::proactor::one_buffer;
 use super::receive_pool::ReceivePool;
 use super::sequence::Sequence;
 use super::shared::Shared;
@@ -60,7 +62,33 @@ impl Handle {
 
     /// Registers a slab. See [`Proactor::register_slab`](super::Proactor::register_slab).
     pub fn register_slab(&self, slab: &Slab, access: Access) -> Pending<Result<Region, RegisterError>> {
-        self.pending(Operation::Register { slab: slab.clone(), access })
+        self.pending(Operation::Register { slab: slab.clone(), access, pinning: Pinning::Preferred })
+    }
+
+    /// Registers a slab, pinned or not at all. See [`Proactor::register_pinned`](super::Proactor::register_pinned).
+    pub fn register_pinned(&self, slab: &Slab, access: Access) -> Pending<Result<Region, RegisterError>> {
+        self.pending(Operation::Register { slab: slab.clone(), access, pinning: Pinning::Required })
+    }
+
+    /// Registers memory that is there already, as one buffer. See
+    /// [`Proactor::register_buffer`](super::Proactor::register_buffer).
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError::Refused`] at once if there is no such memory: no bytes, or beyond the address space.
+    ///
+    /// # Safety
+    ///
+    /// As [`Slab::wrap`], until the region's last handle and everything made of it has ended.
+    pub unsafe fn register_buffer(
+        &self,
+        base: NonNull<u8>,
+        len_bytes: usize,
+        access: Access,
+    ) -> Result<Pending<Result<Region, RegisterError>>, RegisterError> {
+        // SAFETY: the caller's promise is the same.
+        let slab = unsafe { one_buffer(base, len_bytes) }?;
+        Ok(self.register_slab(&slab, access))
     }
 
     /// Makes a pool to receive into. See [`Proactor::receive_pool`](super::Proactor::receive_pool).
@@ -71,15 +99,21 @@ impl Handle {
     /// Sends all bytes, in order behind the sends that were submitted before on the same socket.
     ///
     /// Without a copy into the kernel from a size on, see [`ZeroCopy::Auto`]. A send that the kernel takes in parts goes
-    /// on before the next begins. A peer that has gone is an error (`EPIPE`, `ECONNRESET`), never a signal.
-    pub fn send(&self, socket: &Socket, buffers: impl Into<Outgoing>) -> Send {
+    /// on before the next begins. A peer that has gone is an error (`EPIPE`, `ECONNRESET`), never a signal. The memory must
+    /// be registered for [`Access::READ`], with this proactor or anything else.
+    pub fn send(&self, socket: &Socket, buffers: impl Into<Outgoing>) -> PendingSend {
         self.send_with(socket, buffers, ZeroCopy::Auto)
     }
 
     /// As [`send`](Handle::send), with a choice of its own between copying and not.
-    pub fn send_with(&self, socket: &Socket, buffers: impl Into<Outgoing>, zero_copy: ZeroCopy) -> Send {
+    pub fn send_with(
+        &self,
+        socket: &Socket,
+        buffers: impl Into<Outgoing>,
+        zero_copy: ZeroCopy,
+    ) -> PendingSend {
         let operation = Operation::Send { socket: socket.clone(), buffers: buffers.into(), zero_copy };
-        Send::new(self.shared.submit(operation))
+        PendingSend::new(self.shared.submit(operation))
     }
 
     /// Receives again and again, each time into a buffer of the pool, taken when bytes are there.
@@ -88,7 +122,7 @@ impl Handle {
         Receive::new(self.shared.submit(operation))
     }
 
-    /// Receives once, whatever has come, into this memory.
+    /// Receives once, whatever has come, into this memory, which must be registered for [`Access::WRITE`].
     pub fn receive_into(
         &self,
         socket: &Socket,

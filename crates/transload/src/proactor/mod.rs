@@ -107,7 +107,7 @@ pub use error::{IoError, ProactorError};
 pub use file::{Alignment, File};
 pub use handle::{Handle, Shutdown};
 pub use operation::ZeroCopy;
-pub use pending::{Output, Pending, Returned, Returning, Send, Sent, Transferred};
+pub use pending::{Output, Pending, PendingSend, Returned, Returning, Sent, Transferred};
 pub use proactor::{Proactor, ShutDown};
 pub use receive_pool::ReceivePool;
 pub use sequence::Sequence;

@@ -27,6 +27,13 @@ pub enum ZeroCopy {
     Off,
 }
 
+/// Whether memory may be registered without being pinned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pinning {
+    Preferred,
+    Required,
+}
+
 #[derive(Debug)]
 pub(super) enum Operation {
     Nop,
@@ -86,6 +93,7 @@ pub(super) enum Operation {
     Register {
         slab: Slab,
         access: Access,
+        pinning: Pinning,
     },
     MakePool {
         region: Region,
@@ -198,6 +206,21 @@ impl Operation {
                 return None;
             }
         })
+    }
+
+    /// Refuses memory that was registered for something else.
+    pub(super) fn check_access(&self) -> Result<(), IoError> {
+        let (wanted, refused) = match self {
+            Self::Send { buffers, .. } | Self::WriteAt { buffers, .. } => {
+                (Access::READ, buffers.refuses_reads())
+            }
+            Self::Receive { buffers, .. } | Self::ReadAt { buffers, .. } => {
+                (Access::WRITE, buffers.refuses_writes())
+            }
+            _ => return Ok(()),
+        };
+        let wrong = |actual| IoError::WrongAccess { operation: self.name(), wanted, actual };
+        refused.map_or(Ok(()), |actual| Err(wrong(actual)))
     }
 
     /// Refuses direct I/O that the file does not take.

@@ -218,6 +218,13 @@ impl Engine {
             return;
         }
         entry.flow = Flow::Starved;
-        self.pools.starve(pool, key);
+        // Never the last handle: the entry has one.
+        let pool = pool.clone();
+        self.pools.starve(&pool, key, |key| {
+            state
+                .table
+                .get(key)
+                .is_some_and(|entry| entry.flow == Flow::Starved && entry.phase != Phase::Over)
+        });
     }
 }

@@ -41,19 +41,27 @@ impl Ticket {
     pub(super) fn poll_with<T>(
         &self,
         context: &mut Context<'_>,
-        look: impl FnOnce(&mut Entry) -> Option<T>,
+        mut look: impl FnMut(&mut Entry) -> Option<T>,
     ) -> Poll<T> {
-        let mut state = self.shared.lock();
-        // It is there as long as the ticket is.
-        let Some(entry) = state.entry(self.key) else { return Poll::Pending };
-        if let Some(found) = look(entry) {
-            return Poll::Ready(found);
+        let mut fresh = None;
+        loop {
+            let mut state = self.shared.lock();
+            // It is there as long as the ticket is.
+            let Some(entry) = state.entry(self.key) else { return Poll::Pending };
+            if let Some(found) = look(entry) {
+                return Poll::Ready(found);
+            }
+            let is_known = entry.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker()));
+            if is_known || fresh.is_some() {
+                let replaced = if is_known { fresh } else { std::mem::replace(&mut entry.waker, fresh) };
+                drop(state);
+                drop(replaced);
+                return Poll::Pending;
+            }
+            // Cloned when the lock is not held, since a waker may do anything; then looked at once more.
+            drop(state);
+            fresh = Some(context.waker().clone());
         }
-        let same = entry.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker()));
-        let replaced = if same { None } else { entry.waker.replace(context.waker().clone()) };
-        drop(state);
-        drop(replaced);
-        Poll::Pending
     }
 
     /// Takes out an operation that is over and that the kernel has let go of.
@@ -242,11 +250,11 @@ impl Output for Result<ReceivePool, ProactorError> {}
 /// torso: close it.
 #[must_use = "dropping it cancels the send"]
 #[derive(Debug)]
-pub struct Send {
+pub struct PendingSend {
     ticket: Option<Ticket>,
 }
 
-impl Send {
+impl PendingSend {
     pub(super) fn new(ticket: Ticket) -> Self {
         Self { ticket: Some(ticket) }
     }
@@ -259,7 +267,7 @@ impl Send {
     }
 }
 
-impl Future for Send {
+impl Future for PendingSend {
     type Output = Sent;
 
     /// # Panics

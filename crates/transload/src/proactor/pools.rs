@@ -10,6 +10,7 @@ use super::backend::{Backend, Group};
 use super::capability::Capability;
 use super::error::ProactorError;
 use super::key::Key;
+use super::operation::Pinning;
 use super::pending::Extra;
 use super::receive_pool::ReceivePool;
 use super::registration::{Registered, piece_bytes};
@@ -20,7 +21,7 @@ use crate::region::{Access, Region, RegisterError, Registration};
 
 /// What is to be registered.
 pub(super) enum Asked {
-    Slab(Slab, Access),
+    Slab(Slab, Access, Pinning),
     Pool(Region),
 }
 
@@ -52,7 +53,9 @@ impl Pools {
 
     pub(super) fn answer(&mut self, backend: &mut dyn Backend, shared: &Arc<Shared>, asked: Asked) -> Extra {
         match asked {
-            Asked::Slab(slab, access) => Extra::Region(register(backend, shared, &slab, access)),
+            Asked::Slab(slab, access, pinning) => {
+                Extra::Region(register(backend, shared, &slab, access, pinning))
+            }
             Asked::Pool(region) => Extra::Pool(self.make(backend, shared, &region)),
         }
     }
@@ -98,10 +101,13 @@ impl Pools {
         }
     }
 
-    /// Notes a receive that found no buffer.
-    pub(super) fn starve(&mut self, pool: &ReceivePool, key: Key) {
+    /// Notes a receive that found no buffer. Those that do not wait any more are left out now and then.
+    pub(super) fn starve(&mut self, pool: &ReceivePool, key: Key, mut waits: impl FnMut(Key) -> bool) {
         let group = pool.group();
         if let Some(starving) = self.starving.iter_mut().find(|starving| starving.group == group) {
+            if starving.keys.len() == starving.keys.capacity() {
+                starving.keys.retain(|&key| waits(key));
+            }
             starving.keys.push(key);
         } else {
             let next_buffer = Box::pin(pool.pool().acquire());
@@ -126,16 +132,21 @@ impl Pools {
     }
 }
 
-/// Registers a slab for I/O: pinned, or not if that is not permitted.
+/// Registers a slab for I/O: pinned, or else not, if that will do.
 pub(super) fn register(
     backend: &mut dyn Backend,
     shared: &Arc<Shared>,
     slab: &Slab,
     access: Access,
+    pinning: Pinning,
 ) -> Result<Region, RegisterError> {
     let access = access.local_only("the proactor")?;
     let (registration, slots, piece) = match pin(backend, slab) {
         Ok((slots, piece)) => (Registration::Pinned, slots, piece),
+        Err(reason) if pinning == Pinning::Required => {
+            let registrar = format!("the proactor ({})", shared.choice.backend);
+            return Err(RegisterError::Refused { registrar, len_bytes: slab.len_bytes(), reason });
+        }
         Err(reason) => (Registration::Copy { reason }, Vec::new(), slab.len_bytes()),
     };
     let guard = Registered::new(shared.clone(), slab.clone(), piece, slots);

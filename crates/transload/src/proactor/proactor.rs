@@ -18,11 +18,12 @@ use super::choice::Choice;
 use super::engine::Engine;
 use super::error::{IoError, ProactorError};
 use super::handle::Handle;
+use super::operation::Pinning;
 use super::pools::register;
 use super::receive_pool::ReceivePool;
 use super::statistics::Statistics;
 use crate::memory::Slab;
-use crate::region::{Access, Region, RegisterError, Registrar, Registration};
+use crate::region::{Access, Region, RegisterError, Registrar};
 
 /// How long a proactor that is dropped waits for the kernel to let go of memory.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);
@@ -163,13 +164,17 @@ impl Proactor {
     }
 
     /// Registers a slab: pinned in pieces of at most 1 GiB if the kernel permits, and else as
-    /// [`Registration::Copy`], with the reason. The caller may drop its handle on the slab.
+    /// [`Copy`](crate::region::Registration::Copy), with the reason. The caller may drop its handle on the slab.
     ///
     /// # Errors
     ///
     /// [`RegisterError::Unsupported`] for remote access, [`RegisterError::Refused`] when called from within a waker that
     /// the proactor calls.
     pub fn register_slab(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError> {
+        self.register_as(slab, access, Pinning::Preferred)
+    }
+
+    fn register_as(&self, slab: &Slab, access: Access, pinning: Pinning) -> Result<Region, RegisterError> {
         let Ok(mut engine) = self.engine.try_borrow_mut() else {
             return Err(refused(slab.len_bytes(), "it is at work; do not call it from a waker"));
         };
@@ -178,7 +183,7 @@ impl Proactor {
         };
         // What has gone since the last turn makes room.
         engine.obey();
-        register(&mut *engine.backend, &engine.shared, slab, access)
+        register(&mut *engine.backend, &engine.shared, slab, access, pinning)
     }
 
     /// As [`register_slab`](Proactor::register_slab), for whoever cannot do with less than pinned memory.
@@ -187,15 +192,7 @@ impl Proactor {
     ///
     /// [`RegisterError::Refused`] with what was wanted, what is allowed and what to do.
     pub fn register_pinned(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError> {
-        let region = self.register_slab(slab, access)?;
-        match region.registration() {
-            Registration::Copy { reason } => Err(RegisterError::Refused {
-                registrar: format!("the proactor ({})", self.choice().backend),
-                len_bytes: slab.len_bytes(),
-                reason: reason.clone(),
-            }),
-            _ => Ok(region),
-        }
+        self.register_as(slab, access, Pinning::Required)
     }
 
     /// Registers memory that is there already, as one buffer.
@@ -214,8 +211,7 @@ impl Proactor {
         access: Access,
     ) -> Result<Region, RegisterError> {
         // SAFETY: the caller's promise is the same.
-        let slab = unsafe { Slab::wrap(base, 1, len_bytes) };
-        let slab = slab.map_err(|error| refused(len_bytes, &error.to_string()))?;
+        let slab = unsafe { one_buffer(base, len_bytes) }?;
         self.register_slab(&slab, access)
     }
 
@@ -260,6 +256,17 @@ impl Proactor {
         }
         ShutDown { quarantined }
     }
+}
+
+/// Foreign memory as a slab of one buffer.
+///
+/// # Safety
+///
+/// As [`Slab::wrap`].
+pub(super) unsafe fn one_buffer(base: NonNull<u8>, len_bytes: usize) -> Result<Slab, RegisterError> {
+    // SAFETY: the caller's promise is the same.
+    let slab = unsafe { Slab::wrap(base, 1, len_bytes) };
+    slab.map_err(|error| refused(len_bytes, &error.to_string()))
 }
 
 fn refused(len_bytes: usize, reason: &str) -> RegisterError {

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use rustix::net::{Shutdown, SocketAddrAny};
+
 use super::buffers::{Incoming, Outgoing};
 use super::error::IoError;
 use super::file::File;
 use super::key::Key;
 use super::operation::{Operation, ZeroCopy};
-use super::pending::{Pending, Send, Ticket, Transferred};
+use super::pending::{Pending, PendingSend, Ticket, Transferred};
 use super::shared::{Command, Shared};
 use super::socket::Socket;
 
@@ -51,8 +53,17 @@ impl Sequence {
     }
 
     /// Adds a [`send`](super::Handle::send_with).
-    pub fn send(&mut self, socket: &Socket, buffers: impl Into<Outgoing>, zero_copy: ZeroCopy) -> Send {
-        Send::new(self.add(Operation::Send { socket: socket.clone(), buffers: buffers.into(), zero_copy }))
+    pub fn send(
+        &mut self,
+        socket: &Socket,
+        buffers: impl Into<Outgoing>,
+        zero_copy: ZeroCopy,
+    ) -> PendingSend {
+        PendingSend::new(self.add(Operation::Send {
+            socket: socket.clone(),
+            buffers: buffers.into(),
+            zero_copy,
+        }))
     }
 
     /// Adds a [`receive_into`](super::Handle::receive_into).
@@ -84,9 +95,28 @@ impl Sequence {
         Pending::new(self.add(Operation::WriteAt { file: file.clone(), buffers: buffers.into(), offset }))
     }
 
+    /// Adds a [`fsync`](super::Handle::fsync).
+    pub fn fsync(&mut self, file: &File) -> Pending<Result<(), IoError>> {
+        Pending::new(self.add(Operation::Sync { file: file.clone(), data_only: false }))
+    }
+
     /// Adds a [`fdatasync`](super::Handle::fdatasync).
     pub fn fdatasync(&mut self, file: &File) -> Pending<Result<(), IoError>> {
         Pending::new(self.add(Operation::Sync { file: file.clone(), data_only: true }))
+    }
+
+    /// Adds a [`connect`](super::Handle::connect).
+    pub fn connect(
+        &mut self,
+        socket: Socket,
+        address: impl Into<SocketAddrAny>,
+    ) -> Pending<Result<Socket, IoError>> {
+        Pending::new(self.add(Operation::Connect { socket, address: address.into() }))
+    }
+
+    /// Adds a [`shutdown`](super::Handle::shutdown).
+    pub fn shutdown(&mut self, socket: &Socket, how: Shutdown) -> Pending<Result<(), IoError>> {
+        Pending::new(self.add(Operation::Shutdown { socket: socket.clone(), how }))
     }
 
     /// Begins the first.

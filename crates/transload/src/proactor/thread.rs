@@ -73,8 +73,8 @@ impl ProactorThread {
         self.handle.clone()
     }
 
-    /// As [`Proactor::shut_down`](super::Proactor::shut_down); `None` if its thread panicked, and in
-    /// a child of a fork, which does not have it.
+    /// As [`Proactor::shut_down`](super::Proactor::shut_down); `None` if its thread panicked, if this is
+    /// called on that very thread, and in a child of a fork, which does not have it.
     pub fn shut_down(mut self, patience: Duration) -> Option<ShutDown> {
         *self.patience.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = patience;
         self.end()
@@ -86,7 +86,9 @@ impl ProactorThread {
         }
         self.stop.raise();
         std::task::Wake::wake_by_ref(&self.handle.shared);
-        self.thread.take()?.join().ok()
+        let thread = self.thread.take()?;
+        // Dropped on its own thread, it is left to end by itself.
+        if thread.thread().id() == thread::current().id() { None } else { thread.join().ok() }
     }
 }
 

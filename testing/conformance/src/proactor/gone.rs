@@ -40,7 +40,7 @@ pub fn a_peer_that_has_gone_is_an_error_and_no_signal(run: &Run) {
 }
 
 /// Sends until one fails, as it has to.
-fn fails(rig: &Rig, mut begin: impl FnMut() -> transload::proactor::Send) {
+fn fails(rig: &Rig, mut begin: impl FnMut() -> transload::proactor::PendingSend) {
     for _ in 0..1000 {
         let sent = rig.on(begin());
         match sent.result {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::net::sockopt;
 use transload::pool::FrozenLease;
 use transload::proactor::{Part, ZeroCopy};
+use transload::region::Access;
 
 use super::pattern::{Checker, Pattern};
 use super::rig::{Kind, lease, pair, read_checked, reader};
@@ -178,7 +179,7 @@ pub fn both_directions_at_once(run: &Run) {
 pub fn what_was_received_is_sent_on(run: &Run) {
     const TOTAL: u64 = 1_000_000;
     let rig = run.rig();
-    let pool = rig.receive_pool(8, 3000);
+    let pool = rig.proactor.receive_pool(&rig.region(8, 3000, Access::READ_WRITE)).unwrap();
     let ((ours, peer), (onward, next)) = (pair(Kind::Tcp), pair(Kind::Tcp));
     let (writer, reader) = (super::rig::writer(peer, Pattern(67), TOTAL), reader(next, Pattern(67), TOTAL));
     let (mut receive, mut checker) = (rig.handle.receive(&ours, &pool), Checker::new(Pattern(67)));
