@@ -2,25 +2,11 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod forking;
 mod pool_kit;
 
+use forking::fork;
 use pool_kit::pool;
-use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
-
-/// Runs `child` in a fork, for at most 20 seconds; how it ended.
-fn fork(child: impl FnOnce()) -> WaitStatus {
-    // SAFETY: the child calls only `child`, which takes no lock that another thread may hold, and `_exit`.
-    let id = unsafe { libc::fork() };
-    if id == 0 {
-        // SAFETY: sets a timer that ends this process.
-        unsafe { libc::alarm(20) };
-        let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).map_or(101, |()| 0);
-        // SAFETY: ends this process without running what belongs to the parent.
-        unsafe { libc::_exit(code) };
-    }
-    let id = Pid::from_raw(id).expect("fork");
-    waitpid(Some(id), WaitOptions::empty()).expect("waitpid").expect("ended").1
-}
 
 #[test]
 fn a_child_that_drops_everything_leaves_the_parent_alone() {

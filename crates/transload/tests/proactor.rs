@@ -2,6 +2,8 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod forking;
+
 use std::future::{Future, poll_fn};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +13,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+use forking::fork;
 use transload::memory::{Policy, Slab};
 use transload::pool::BufferPool;
 use transload::proactor::{Backend, File, Proactor, Received, Socket, ZeroCopy};
@@ -27,21 +29,6 @@ fn proactors() -> impl Iterator<Item = Proactor> {
 fn pool(proactor: &Proactor, buffer_count: usize, buffer_size: usize) -> BufferPool {
     let slab = Slab::builder(buffer_count, buffer_size).lock(Policy::Never).build().unwrap();
     BufferPool::new(&proactor.register_slab(&slab, Access::READ_WRITE).unwrap()).unwrap()
-}
-
-/// Runs `child` in a fork, for at most 20 seconds; how it ended.
-fn fork(child: impl FnOnce()) -> WaitStatus {
-    // SAFETY: the child calls only `child`, which takes no lock that another thread may hold, and `_exit`.
-    let id = unsafe { libc::fork() };
-    if id == 0 {
-        // SAFETY: sets a timer that ends this process.
-        unsafe { libc::alarm(20) };
-        let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).map_or(101, |()| 0);
-        // SAFETY: ends this process without running what belongs to the parent.
-        unsafe { libc::_exit(code) };
-    }
-    let id = Pid::from_raw(id).expect("fork");
-    waitpid(Some(id), WaitOptions::empty()).expect("waitpid").expect("ended").1
 }
 
 #[test]

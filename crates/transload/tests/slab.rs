@@ -2,6 +2,8 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::print_stderr, reason = "a test that cannot run says so")]
 
+mod forking;
+
 use std::{
     fs,
     fs::File,
@@ -10,6 +12,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use forking::fork;
 use transload::memory::{
     HugePagePool, Lock, LockRefusal, MemlockLimit, Policy, Slab, SlabError, Source, Topology,
     TransparentMode, available_memory_bytes,
@@ -419,22 +422,6 @@ fn an_owner_goes_after_the_last_handle_and_at_once_on_failure() {
     drop(other);
     assert!(make(0, "refused").is_err());
     assert_eq!(*told.lock().unwrap(), ["first handle", "owner", "refused"]);
-}
-
-/// Runs `child` in a fork; how it ended, as `waitpid` says.
-fn fork(child: impl FnOnce()) -> rustix::process::WaitStatus {
-    // SAFETY: the child calls only `child`, which takes no lock that another thread may hold, and `_exit`.
-    let id = unsafe { libc::fork() };
-    if id == 0 {
-        child();
-        // SAFETY: ends this process without running what belongs to the parent.
-        unsafe { libc::_exit(0) };
-    }
-    let id = rustix::process::Pid::from_raw(id).expect("fork");
-    rustix::process::waitpid(Some(id), rustix::process::WaitOptions::empty())
-        .expect("waitpid")
-        .expect("ended")
-        .1
 }
 
 #[test]

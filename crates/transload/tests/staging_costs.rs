@@ -1,6 +1,6 @@
 //! What a message costs besides time: no allocation, no system call where nobody sleeps.
 //!
-//! Allocations are counted for each thread by the allocator of this file. System calls are not counted but forbidden:
+//! Allocations are counted for each thread by the allocator of `counting`. System calls are not counted but forbidden:
 //! the threads of a child process enter a seccomp filter that ends the process at the first one.
 #![cfg(target_os = "linux")]
 #![allow(
@@ -10,10 +10,9 @@
     reason = "a test may panic and says when it cannot run; ping and pong"
 )]
 
+mod counting;
 mod staging_kit;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -22,51 +21,10 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use counting::allocations;
 use staging_kit::{LIMIT, block_on, ring, within_limit};
 use transload::staging::{BatchSize, Consumer, DequeueError, PinnedStagingBuffer, Producer};
 use transload_core::Flag;
-
-/// The system's allocator, and how often the calling thread came here.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-}
-
-// SAFETY: every call goes to the system's allocator unchanged; counting neither allocates nor panics.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        count();
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.dealloc(start, layout) }
-    }
-
-    unsafe fn realloc(&self, start: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.realloc(start, layout, new_size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// How often this thread allocates or frees in `work`.
-fn allocations(work: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.get();
-    work();
-    ALLOCATIONS.get() - before
-}
 
 const SIZE: usize = 24;
 

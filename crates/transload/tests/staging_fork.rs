@@ -2,29 +2,15 @@
 //! all.
 #![cfg(target_os = "linux")]
 
+mod forking;
 mod staging_kit;
 
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+use forking::fork;
 use staging_kit::{drain, ring};
 use transload::staging::{Consumer, Producer};
-
-/// Runs `child` in a fork, for at most 20 seconds; how it ended.
-fn fork(child: impl FnOnce()) -> WaitStatus {
-    // SAFETY: the child calls only `child`, which takes no lock that another thread may hold, and `_exit`.
-    let id = unsafe { libc::fork() };
-    if id == 0 {
-        // SAFETY: sets a timer that ends this process.
-        unsafe { libc::alarm(20) };
-        let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).map_or(101, |()| 0);
-        // SAFETY: ends this process without running what belongs to the parent.
-        unsafe { libc::_exit(code) };
-    }
-    let id = Pid::from_raw(id).expect("fork");
-    waitpid(Some(id), WaitOptions::empty()).expect("waitpid").expect("ended").1
-}
 
 /// That the parent's ring goes on: what was there, and a few laps more.
 fn goes_on(producer: &Producer, consumer: &mut Consumer, there: &[&[u8]]) {
