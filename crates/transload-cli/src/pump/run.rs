@@ -15,8 +15,8 @@ use super::report::{Document, StoppedBy};
 use super::setup::{Setup, Started};
 use super::source::{Ended, Why};
 use super::stop::Stop;
-use crate::failure::{Failure, exit};
-use crate::output::{announce, complain, print_to};
+use crate::failure::Failure;
+use crate::output::{Told, announce};
 use crate::signals::StopSignals;
 
 /// How often the main thread looks at time and signals.
@@ -38,38 +38,12 @@ pub(crate) fn main(args: &PumpArgs, matches: Option<&ArgMatches>) -> ExitCode {
 
 /// Prints the report and gives the exit code.
 fn tell(args: &PumpArgs, document: &Document) -> u8 {
-    let code = document.exit();
-    if code == exit::USAGE {
-        if let Some(failure) = &document.error {
-            complain(&failure.message);
-        }
-        return code;
-    }
-    let text = if args.json {
-        serde_json::to_string(document)
-            .unwrap_or_else(|error| format!("{{\"schema\":1,\"error\":\"{error}\"}}"))
-    } else if args.quiet || document.device.is_none() {
-        String::new()
+    let told = Told { error: document.error.as_ref(), exit: document.exit(), json: args.json };
+    let words = || if args.quiet || document.device.is_none() { String::new() } else { document.words() };
+    if args.read_back == Some(Target::Standard) {
+        told.tell(document, words, &mut io::stderr())
     } else {
-        document.words()
-    };
-    let printed = match (text.is_empty(), &args.read_back) {
-        (true, _) => Ok(()),
-        (false, Some(Target::Standard)) => print_to(&mut io::stderr().lock(), &text),
-        (false, _) => print_to(&mut io::stdout().lock(), &text),
-    };
-    if let (Some(failure), false) = (&document.error, args.json) {
-        complain(&failure.message);
-        if let Some(fix) = &failure.fix {
-            complain(&format!("to do: {fix}"));
-        }
-    }
-    match printed {
-        Err(error) => {
-            complain(&format!("the report cannot be written: {error}"));
-            exit::FAILURE
-        }
-        Ok(()) => code,
+        told.tell(document, words, &mut io::stdout())
     }
 }
 

@@ -16,9 +16,9 @@ use super::report::{Document, StoppedBy};
 use super::setup::{self, Feed, Input};
 use super::stop::Stop;
 use crate::address::Address;
-use crate::failure::{Failure, exit};
+use crate::failure::Failure;
 use crate::framing::Framing;
-use crate::output::{complain, print_to};
+use crate::output::Told;
 use crate::signals::StopSignals;
 
 /// How often time and signals are looked at.
@@ -35,35 +35,9 @@ pub(crate) fn main(args: &SendArgs) -> ExitCode {
 
 /// Prints the report and gives the exit code.
 fn tell(args: &SendArgs, document: &Document) -> u8 {
-    let code = document.exit();
-    if code == exit::USAGE {
-        if let Some(failure) = &document.error {
-            complain(&failure.message);
-        }
-        return code;
-    }
-    let text = if args.json {
-        serde_json::to_string(document)
-            .unwrap_or_else(|error| format!("{{\"schema\":1,\"error\":\"{error}\"}}"))
-    } else if args.quiet || document.io.is_none() {
-        String::new()
-    } else {
-        document.words()
-    };
-    let printed = if text.is_empty() { Ok(()) } else { print_to(&mut io::stdout().lock(), &text) };
-    if let (Some(failure), false) = (&document.error, args.json) {
-        complain(&failure.message);
-        if let Some(fix) = &failure.fix {
-            complain(&format!("to do: {fix}"));
-        }
-    }
-    match printed {
-        Err(error) => {
-            complain(&format!("the report cannot be written: {error}"));
-            exit::FAILURE
-        }
-        Ok(()) => code,
-    }
+    let told = Told { error: document.error.as_ref(), exit: document.exit(), json: args.json };
+    let words = || if args.quiet || document.io.is_none() { String::new() } else { document.words() };
+    told.tell(document, words, &mut io::stdout())
 }
 
 fn run(args: &SendArgs) -> Result<Document, Failure> {
