@@ -64,9 +64,19 @@ impl Ticket {
         }
     }
 
-    /// Takes out an operation that is over and that the kernel has let go of.
-    fn finish(self) -> Option<Entry> {
-        self.shared.lock().table.remove(self.key)
+    /// Takes the operation out when it is over and the kernel has let go of it, and the ticket with it.
+    ///
+    /// # Panics
+    ///
+    /// When there is no ticket: a future is polled after it was ready.
+    fn poll_free(ticket: &mut Option<Self>, context: &mut Context<'_>) -> Poll<Entry> {
+        #[expect(clippy::expect_used, reason = "stated under Panics")]
+        let held = ticket.as_ref().expect("polled after it was ready");
+        if held.poll_with(context, |entry| entry.is_free().then_some(())).is_pending() {
+            return Poll::Pending;
+        }
+        let entry = ticket.take().and_then(|ticket| ticket.shared.lock().table.remove(ticket.key));
+        entry.map_or(Poll::Pending, Poll::Ready)
     }
 
     fn cancel(&self) {
@@ -129,16 +139,7 @@ impl<T: Output> Future for Pending<T> {
     ///
     /// When polled after it was ready, as futures may.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        #[expect(clippy::expect_used, reason = "stated under Panics")]
-        let ticket = self.ticket.as_ref().expect("polled after it was ready");
-        let is_free = ticket.poll_with(context, |entry| entry.is_free().then_some(()));
-        if is_free.is_pending() {
-            return Poll::Pending;
-        }
-        match self.ticket.take().and_then(Ticket::finish) {
-            Some(entry) => Poll::Ready(T::of(entry)),
-            None => Poll::Pending,
-        }
+        Ticket::poll_free(&mut self.ticket, context).map(T::of)
     }
 }
 
@@ -329,16 +330,12 @@ impl Future for Returning {
     ///
     /// When polled after it was ready, as futures may.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Returned> {
-        #[expect(clippy::expect_used, reason = "stated under Panics")]
-        let ticket = self.ticket.as_ref().expect("polled after it was ready");
-        if ticket.poll_with(context, |entry| entry.is_free().then_some(())).is_pending() {
-            return Poll::Pending;
-        }
-        let Some(entry) = self.ticket.take().and_then(Ticket::finish) else { return Poll::Pending };
-        let buffers = match entry.operation {
-            Operation::Send { buffers, .. } | Operation::Sent { buffers, .. } => buffers,
-            _ => Outgoing::from(Vec::new()),
-        };
-        Poll::Ready(Returned { buffers, zero_copied: entry.zero_copied, copied: entry.copied })
+        Ticket::poll_free(&mut self.ticket, context).map(|entry| {
+            let buffers = match entry.operation {
+                Operation::Send { buffers, .. } | Operation::Sent { buffers, .. } => buffers,
+                _ => Outgoing::from(Vec::new()),
+            };
+            Returned { buffers, zero_copied: entry.zero_copied, copied: entry.copied }
+        })
     }
 }
