@@ -49,6 +49,7 @@ mod flag;
 mod padded;
 mod pool;
 mod ring;
+mod shared;
 mod sync;
 mod wait;
 
@@ -62,6 +63,7 @@ pub use ring::{
     Claim, ClaimError, GeometryError, MAX_OPEN_BATCHES, MAX_SLOTS, Mark, Reader, Ring, Run, TakeError, Taken,
     Word,
 };
+pub use shared::{FutexWord, SharedWord};
 #[cfg(feature = "model")]
 pub use sync::{Label, weakened};
 pub use wait::{Barrier, FullBarrier};

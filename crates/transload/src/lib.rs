@@ -75,6 +75,8 @@ pub mod pool;
 pub mod proactor;
 pub mod pump;
 pub mod region;
+#[cfg(target_os = "linux")]
+pub mod shared;
 pub mod staging;
 
 #[cfg(doctest)]

@@ -1,0 +1,1 @@
+//! Pools and rings that processes share, and that survive the death of any of them.
