@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::cell::Cell;
 use super::layout::{
-    CONTROL_WORDS, HEAD, MAX_MEMBERS, MAX_RING_SLOTS, MAX_SHARED_BUFFERS, MEMBER_WORDS, RELEASED,
+    CONSUMER, CONTROL_WORDS, HEAD, MAX_MEMBERS, MAX_RING_SLOTS, MAX_SHARED_BUFFERS, MEMBER_WORDS, RELEASED,
     SLEEPER_WORDS, SharedCount, Sleeper, TAIL,
 };
 use super::slot::{Holding, SlotState, SlotWord};
@@ -128,6 +128,16 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
     pub fn add(&self, count: SharedCount, more: u64) {
         // SYNC: shared-tally (release): whoever sees the count of a recovery sees what it has freed.
         self.word(count.place()).fetch_add(more, order!(SharedTally, Release));
+    }
+
+    /// Who says that it is the consumer; 0 if nobody does.
+    pub fn consumer(&self) -> u16 {
+        u16::try_from(self.word(CONSUMER).load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Notes who is the consumer.
+    pub fn set_consumer(&self, member: u16) {
+        self.word(CONSUMER).store(member.into(), Ordering::Relaxed);
     }
 
     /// The word that some sleep on.
