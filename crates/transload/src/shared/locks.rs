@@ -8,6 +8,7 @@
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use rustix::{
@@ -46,38 +47,56 @@ impl Byte {
 
 /// The locks of one attach. They end with it.
 ///
-/// Two attaches exclude each other even in one process; one attach does not exclude itself: what it has locked it can
-/// lock again.
+/// To the kernel, one description does not exclude itself: what it has locked it can lock again, and unlock once for all.
+/// So an attach notes what it has.
 #[derive(Debug)]
 pub(super) struct Locks {
     file: OwnedFd,
+    mine: Mutex<Vec<Byte>>,
     stamp: ForkStamp,
 }
 
 impl Locks {
     /// Takes a descriptor whose description nobody else has.
     pub(super) fn new(file: OwnedFd) -> io::Result<Locks> {
-        Ok(Locks { file, stamp: ForkStamp::here()? })
+        Ok(Locks { file, mine: Mutex::default(), stamp: ForkStamp::here()? })
     }
 
-    /// Locks a byte; false if somebody else has it.
+    /// Locks a byte; false if somebody has it, this attach included.
     pub(super) fn try_lock(&self, byte: Byte) -> io::Result<bool> {
+        let mut mine = self.mine();
+        if mine.contains(&byte) {
+            return Ok(false);
+        }
         let mut lock = description(libc::F_WRLCK, byte.offset(), 1);
         match self.call(libc::F_OFD_SETLK, &mut lock) {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                mine.push(byte);
+                Ok(true)
+            }
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Gives a byte back.
+    /// Gives a byte back. In a forked child nothing is done: the lock is the parent's, by the same description.
     pub(super) fn unlock(&self, byte: Byte) -> io::Result<()> {
-        self.call(libc::F_OFD_SETLK, &mut description(libc::F_UNLCK, byte.offset(), 1))
+        if !self.stamp.is_here() {
+            return Ok(());
+        }
+        let mut mine = self.mine();
+        self.call(libc::F_OFD_SETLK, &mut description(libc::F_UNLCK, byte.offset(), 1))?;
+        mine.retain(|&other| other != byte);
+        Ok(())
     }
 
-    /// Whether somebody else has a byte.
+    /// Whether somebody has a byte, this attach included.
     pub(super) fn is_held(&self, byte: Byte) -> io::Result<bool> {
-        self.is_any_held(byte.offset(), 1)
+        Ok(self.mine().contains(&byte) || self.is_any_held(byte.offset(), 1)?)
+    }
+
+    fn mine(&self) -> MutexGuard<'_, Vec<Byte>> {
+        self.mine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether somebody else has any byte at all.

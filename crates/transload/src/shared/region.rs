@@ -2,14 +2,13 @@
 
 use std::{fmt, io, os::fd::OwnedFd, sync::Arc};
 
-use transload_core::Flag;
-
 use super::{
     builder::SharedRegionBuilder,
     error::SharedError,
     geometry::{CONTROL_LINES, Geometry, LINE_BYTES, Layout, SLEEPER_LINES},
     header::Header,
     locks::{Locks, reopen},
+    member_error::OutOfBuffer,
     storage,
     words::{FutexWords, Memory, Words},
 };
@@ -36,8 +35,6 @@ struct Inner {
     memory: Memory,
     slab: Slab,
     locks: Locks,
-    /// Raised when a word was found that no honest process can have written.
-    poisoned: Flag,
     stamp: ForkStamp,
 }
 
@@ -73,17 +70,7 @@ impl SharedRegion {
         // mapped or lent.
         let slab =
             unsafe { Slab::of_shared(base, holder.mapping().cloned(), buffer_count, buffer_size, placement) };
-        let inner = Inner {
-            geometry,
-            layout,
-            id: header.id,
-            is_sealed,
-            memory,
-            slab,
-            locks,
-            poisoned: Flag::new(),
-            stamp,
-        };
+        let inner = Inner { geometry, layout, id: header.id, is_sealed, memory, slab, locks, stamp };
         Ok(SharedRegion { inner: Arc::new(inner) })
     }
 
@@ -112,8 +99,9 @@ impl SharedRegion {
     }
 
     /// How many members there can be at a time.
-    pub fn members(&self) -> usize {
-        self.inner.geometry.members
+    pub fn members(&self) -> u16 {
+        // At most 1023.
+        u16::try_from(self.inner.geometry.members).unwrap_or(u16::MAX)
     }
 
     /// The number that this region was given at random when it was made: no other has it.
@@ -194,8 +182,29 @@ impl SharedRegion {
         self.inner.stamp.check()
     }
 
-    pub(super) fn poisoned(&self) -> &Flag {
-        &self.inner.poisoned
+    /// Copies bytes into a buffer.
+    pub(super) fn write(&self, index: u32, offset: usize, bytes: &[u8]) -> Result<(), OutOfBuffer> {
+        let to = self.bytes_of(index, offset, bytes.len())?;
+        // SAFETY: the range lies in a buffer of this region, which is mapped as long as it exists (I2); `bytes` are
+        // private memory, so the two do not overlap. Bytes that processes share are copied only (I7).
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        Ok(())
+    }
+
+    /// Copies bytes out of a buffer.
+    pub(super) fn read(&self, index: u32, offset: usize, bytes: &mut [u8]) -> Result<(), OutOfBuffer> {
+        let from = self.bytes_of(index, offset, bytes.len())?;
+        // SAFETY: as above.
+        unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    fn bytes_of(&self, index: u32, offset: usize, len_bytes: usize) -> Result<*mut u8, OutOfBuffer> {
+        let available = self.buffer_size();
+        match offset.checked_add(len_bytes) {
+            Some(end) if end <= available => Ok(self.address(index).wrapping_add(offset)),
+            _ => Err(OutOfBuffer { offset, len_bytes, available }),
+        }
     }
 }
 
@@ -261,8 +270,8 @@ mod tests {
         let two = other(&one);
         for byte in [Byte::Consumer, Byte::Serving, Byte::Member(1), Byte::Member(1023)] {
             assert!(one.locks().try_lock(byte).unwrap());
-            assert!(one.locks().try_lock(byte).unwrap(), "again, by the same");
-            assert!(!one.locks().is_held(byte).unwrap() && two.locks().is_held(byte).unwrap());
+            assert!(!one.locks().try_lock(byte).unwrap(), "by itself");
+            assert!(one.locks().is_held(byte).unwrap() && two.locks().is_held(byte).unwrap());
             assert!(!two.locks().try_lock(byte).unwrap());
             one.locks().unlock(byte).unwrap();
             assert!(two.locks().try_lock(byte).unwrap());
