@@ -16,7 +16,9 @@
 //!
 //! * [`Pool::claim`] gives a thread one of many equal buffers, [`Pool::release`] gives it back.
 //!
-//! For both:
+//! * [`SharedMember`] does both between processes, any of which may die at any instruction.
+//!
+//! For all:
 //!
 //! * [`Barrier`] and the `announce` methods let either side sleep without ever missing a wake-up.
 //!
@@ -63,7 +65,12 @@ pub use ring::{
     Claim, ClaimError, GeometryError, MAX_OPEN_BATCHES, MAX_SLOTS, Mark, Reader, Ring, Run, TakeError, Taken,
     Word,
 };
-pub use shared::{FutexWord, SharedWord};
+pub use shared::{
+    CONTROL_WORDS, ClaimCursor, FutexWord, Holding, MAX_MEMBERS, MAX_RING_SLOTS, MAX_SHARED_BUFFERS,
+    MEMBER_WORDS, Poisoned, Recovered, SLEEPER_WORDS, SharedCount, SharedGeometryError, SharedGrant,
+    SharedMember, SharedMessage, SharedNoGrant, SharedNotes, SharedParts, SharedReader, SharedSendError,
+    SharedSendRefused, SharedTakeError, SharedTaken, SharedWord, Sleeper, SlotState,
+};
 #[cfg(feature = "model")]
-pub use sync::{Label, weakened};
-pub use wait::{Barrier, FullBarrier};
+pub use sync::{Died, Label, weakened};
+pub use wait::{Barrier, FullBarrier, SwapBarrier};

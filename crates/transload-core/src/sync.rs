@@ -90,6 +90,18 @@ mod weaken {
         DrainLast,
         /// The second look over all words: a step, not an ordering.
         SecondLook,
+        /// The swap that frees a shared buffer's word, and the one that claims it.
+        SharedLend,
+        /// The swap that fills a cell, and the look that finds it full.
+        SharedPublish,
+        /// The swap that moves the shared tail, and the look at it.
+        SharedTail,
+        /// The counts of shared releases and recoveries, and their sum.
+        SharedTally,
+        /// A recovery that looks at the ring before the words instead of after: a step, not an ordering.
+        SharedScanFirst,
+        /// A consumer that frees a buffer before it empties the cell instead of after: a step, not an ordering.
+        SharedFreeFirst,
     }
 
     std::thread_local! {
@@ -119,3 +131,42 @@ mod weaken {
 pub(crate) use weaken::is_weakened;
 #[cfg(feature = "model")]
 pub use weaken::{Label, weakened};
+
+#[cfg(feature = "model")]
+mod fuse {
+    use std::panic::resume_unwind;
+    // Not loom's: when a process dies is no part of what the model explores.
+    use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    /// What a member that dies in a model unwinds with.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Died;
+
+    /// How many writes to shared words a process has left.
+    #[derive(Debug)]
+    pub(crate) struct Fuse(AtomicU32);
+
+    impl Fuse {
+        /// As many as it wants.
+        pub(crate) fn new() -> Self {
+            Self(AtomicU32::new(u32::MAX))
+        }
+
+        pub(crate) fn set(&self, writes: u32) {
+            self.0.store(writes, Relaxed);
+        }
+
+        /// One write less; none left is death.
+        pub(crate) fn burn(&self) {
+            match self.0.load(Relaxed) {
+                u32::MAX => {}
+                0 => resume_unwind(std::boxed::Box::new(Died)),
+                left => self.0.store(left - 1, Relaxed),
+            }
+        }
+    }
+}
+#[cfg(feature = "model")]
+pub use fuse::Died;
+#[cfg(feature = "model")]
+pub(crate) use fuse::Fuse;

@@ -36,6 +36,28 @@ impl Barrier for FullBarrier {
     }
 }
 
+/// For whoever has just made its change by a locked instruction, which on x86-64 is a full fence in itself: between that
+/// and the look it needs none. Elsewhere a full fence.
+///
+/// It works between processes too.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SwapBarrier;
+
+impl Barrier for SwapBarrier {
+    #[inline]
+    fn light(&self) {
+        // The processor keeps a load behind a locked instruction; the compiler must as well (Intel SDM 3A, 9.2.3.9).
+        #[cfg(all(target_arch = "x86_64", not(feature = "model")))]
+        core::sync::atomic::compiler_fence(Ordering::SeqCst);
+        #[cfg(not(all(target_arch = "x86_64", not(feature = "model"))))]
+        fence(Ordering::SeqCst);
+    }
+
+    fn heavy(&self) {
+        fence(Ordering::SeqCst);
+    }
+}
+
 /// Nobody waits for a position.
 const NOBODY: u64 = u64::MAX;
 

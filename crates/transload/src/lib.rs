@@ -68,6 +68,8 @@
 //! Linux on x86-64 is tested. Other Unix systems are written for and untested.
 
 mod barrier;
+#[cfg(target_os = "linux")]
+mod fork;
 
 pub mod device;
 pub mod memory;

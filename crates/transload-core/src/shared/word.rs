@@ -1,6 +1,7 @@
 //! Words in memory that several processes map.
 
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::wait::Barrier;
 
 /// One 64-bit word that several processes read and write, at any moment and with any value.
 #[derive(Debug, Default)]
@@ -21,12 +22,12 @@ impl SharedWord {
     /// What it holds at this moment. What was written before a [`store`](SharedWord::store) of it is visible then.
     pub fn load(&self) -> u64 {
         // SYNC: shared-word (acquire)
-        self.0.load(crate::sync::Ordering::Acquire)
+        self.0.load(Ordering::Acquire)
     }
 
     /// Replaces what it holds. SYNC: shared-word (release)
     pub fn store(&self, value: u64) {
-        self.0.store(value, crate::sync::Ordering::Release);
+        self.0.store(value, Ordering::Release);
     }
 }
 
@@ -34,6 +35,23 @@ impl FutexWord {
     /// A word that holds `value`.
     pub fn new(value: u32) -> Self {
         Self(AtomicU32::new(value))
+    }
+
+    /// Says that somebody sleeps on it from now on: it is 1 until somebody wakes. Look once more for what you wait for
+    /// before you do sleep, and sleep only while the word is 1, and not for ever: whoever was to wake you may be dead.
+    ///
+    /// SYNC: shared-sleep. The announcement comes before that look, as seen by whoever makes it true.
+    pub fn announce(&self, barrier: &impl Barrier) {
+        self.0.store(1, Ordering::Relaxed);
+        barrier.heavy();
+    }
+
+    /// Whether somebody sleeps on it, who is then to be woken, with all others. Called behind the light barrier.
+    ///
+    /// SYNC: shared-sleep. What the sleeper waits for comes before this look.
+    #[inline]
+    pub fn take_announcement(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0 && self.0.swap(0, Ordering::Relaxed) != 0
     }
 
     /// The word itself, for the system call that sleeps on it.

@@ -1,6 +1,6 @@
 //! The only place that maps and unmaps memory (I4).
 
-use std::{io, ptr::NonNull};
+use std::{io, os::fd::BorrowedFd, ptr::NonNull};
 
 use rustix::{
     io::Errno,
@@ -21,12 +21,12 @@ pub(super) enum Pages {
     Pool { page_bytes: usize },
 }
 
-/// One anonymous private mapping, unmapped when this is dropped.
+/// One mapping, unmapped when this is dropped: anonymous and private, or of a file and shared.
 ///
 /// Mappings of base pages lie between two guard pages without access: a copy that runs past the end faults instead
 /// of spoiling a neighbour, and the kernel cannot merge two slabs into one mapping, which keeps `smaps` exact.
 #[derive(Debug)]
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     /// All that is mapped, guards included. Empty once there is nothing to unmap.
     outer: NonNull<u8>,
     outer_bytes: usize,
@@ -52,16 +52,35 @@ impl Mapping {
         }
     }
 
-    pub(super) fn base(&self) -> NonNull<u8> {
+    pub(crate) fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    pub(super) fn len_bytes(&self) -> usize {
+    pub(crate) fn len_bytes(&self) -> usize {
         self.len_bytes
     }
 
-    /// Maps more than needed without access, cuts off all but the aligned middle and its guards, opens the middle.
+    /// Maps the first `len_bytes` of a file (a multiple of the page, not 0), for all who map it.
+    pub(super) fn of_file(file: BorrowedFd<'_>, len_bytes: usize, pages: Pages) -> Result<Mapping, MapError> {
+        match pages {
+            Pages::Base { align_bytes } => {
+                let mapping = Mapping::reserve(len_bytes, align_bytes)?;
+                mapping.cover(file)?;
+                Ok(mapping)
+            }
+            // The kernel aligns a file of huge pages by itself, and sets its pages aside on the spot.
+            Pages::Pool { .. } => Mapping::pool_file(file, len_bytes),
+        }
+    }
+
     fn guarded(len_bytes: usize, align_bytes: usize) -> Result<Mapping, MapError> {
+        let mapping = Mapping::reserve(len_bytes, align_bytes)?;
+        mapping.open()?;
+        Ok(mapping)
+    }
+
+    /// Maps more than needed without access, and cuts off all but the aligned middle and its guards.
+    fn reserve(len_bytes: usize, align_bytes: usize) -> Result<Mapping, MapError> {
         let page = rustix::param::page_size();
         let total = len_bytes
             .checked_add(align_bytes)
@@ -74,7 +93,6 @@ impl Mapping {
         mapping.base = at(mapping.outer, base - start);
         mapping.len_bytes = len_bytes;
         mapping.trim(base - page - start, len_bytes + 2 * page)?;
-        mapping.open()?;
         Ok(mapping)
     }
 
@@ -104,6 +122,48 @@ impl Mapping {
         let start = NonNull::new(start.map_err(failed)?.cast::<u8>()).ok_or(failed(Errno::NOMEM))?;
         let process = rustix::process::getpid();
         Ok(Mapping { outer: start, outer_bytes: len_bytes, base: start, len_bytes, process })
+    }
+
+    fn pool_file(file: BorrowedFd<'_>, len_bytes: usize) -> Result<Mapping, MapError> {
+        let failed = |source| MapError { call: "mmap", source };
+        fault::check(Step::Map).map_err(failed)?;
+        #[expect(clippy::disallowed_methods, reason = "this is the one place that maps memory")]
+        // SAFETY: no address is asked for and MAP_FIXED is not given, so the kernel chooses a range that nothing uses.
+        let start = unsafe {
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            rustix::mm::mmap(std::ptr::null_mut(), len_bytes, access, MapFlags::SHARED, file, 0)
+        };
+        // As in `map`.
+        let start = NonNull::new(start.map_err(failed)?.cast::<u8>()).ok_or(failed(Errno::NOMEM))?;
+        let process = rustix::process::getpid();
+        Ok(Mapping { outer: start, outer_bytes: len_bytes, base: start, len_bytes, process })
+    }
+
+    /// Puts the file into the middle.
+    fn cover(&self, file: BorrowedFd<'_>) -> Result<(), MapError> {
+        let failed = |source| MapError { call: "mmap", source };
+        fault::check(Step::Protect).map_err(failed)?;
+        #[expect(clippy::disallowed_methods, reason = "this is the one place that maps memory")]
+        // SAFETY: the range lies in this mapping, which was reserved for it and which nothing uses yet.
+        unsafe {
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            let flags = MapFlags::SHARED | MapFlags::FIXED;
+            rustix::mm::mmap(self.base.as_ptr().cast(), self.len_bytes, access, flags, file, 0)
+        }
+        .map_err(failed)?;
+        Ok(())
+    }
+
+    /// One page that reads as zeroes in a child of a fork, whatever is in it here.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn wiped_on_fork() -> io::Result<Mapping> {
+        let page_bytes = rustix::param::page_size();
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let mapping = Mapping::map(page_bytes, access, MapFlags::empty()).map_err(MapError::into_io)?;
+        let advice = rustix::mm::Advice::LinuxWipeOnFork;
+        // SAFETY: the range is this mapping's; in this process the advice changes nothing.
+        unsafe { rustix::mm::madvise(mapping.base.as_ptr().cast(), page_bytes, advice) }?;
+        Ok(mapping)
     }
 
     /// Unmaps all but `keep_bytes` from `offset` on.
@@ -185,6 +245,22 @@ impl Mapping {
         // may be written to it.
         unsafe { prefault::populate(self.base, self.len_bytes, page_bytes, threads) }
             .map_err(|source| MapError { call: "madvise(MADV_POPULATE_WRITE)", source })
+    }
+
+    /// Makes the pages that a file has there already known to this process, and gives it those that it lacks: an error
+    /// now instead of SIGBUS later. Writes nothing: others use these bytes.
+    #[cfg(target_os = "linux")]
+    pub(super) fn look_up(&self) -> Result<(), MapError> {
+        let advice = rustix::mm::Advice::LinuxPopulateWrite;
+        loop {
+            // SAFETY: the range is this mapping's; the advice changes nothing in it.
+            match unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.len_bytes, advice) } {
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                // Kernels before 5.14 do not know this advice; then pages are looked up as they are touched.
+                Ok(()) | Err(Errno::INVAL) => return Ok(()),
+                Err(source) => return Err(MapError { call: "madvise(MADV_POPULATE_WRITE)", source }),
+            }
+        }
     }
 
     /// Locks the pages in memory. With `faulted_in` false the pages are locked as they are touched.

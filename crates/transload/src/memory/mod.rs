@@ -19,7 +19,9 @@
 //! | file | holds |
 //! |---|---|
 //! | `slab` | [`Slab`]: the handle and what it keeps alive |
-//! | `builder` | [`SlabBuilder`]: what is tried, in which order, and what a failure means |
+//! | `builder` | [`SlabBuilder`]: what is asked for |
+//! | `recipe` | what is tried, in which order, and what a failure means |
+//! | `file` | the files that memory which processes share is kept in |
 //! | `mapping` | the only place that maps and unmaps |
 //! | `prefault` | the first touch, in parallel |
 //! | `policy`, `placement`, `error` | what is asked, what was obtained, what went wrong |
@@ -34,12 +36,14 @@
 mod builder;
 mod error;
 mod fault;
+mod file;
 mod limits;
 mod mapping;
 mod numa;
 mod placement;
 mod policy;
 mod prefault;
+mod recipe;
 mod slab;
 mod smaps;
 
@@ -53,3 +57,9 @@ pub use slab::Slab;
 pub(crate) use slab::Tenancy;
 #[cfg_attr(not(feature = "opencl"), expect(unused_imports, reason = "for devices that allocate slabs"))]
 pub(crate) use slab::checked_len;
+#[cfg(target_os = "linux")]
+pub(crate) use {
+    file::attach,
+    mapping::Mapping,
+    recipe::{Obtained, Recipe, Store},
+};

@@ -60,6 +60,8 @@ unsafe impl Sync for Inner {}
 #[derive(Debug)]
 enum Backing {
     Mapped(#[expect(dead_code, reason = "held for its Drop, which unmaps")] Mapping),
+    #[cfg(target_os = "linux")]
+    Shared(#[expect(dead_code, reason = "held for its Drop, which unmaps")] Arc<Mapping>),
     Lent,
     Owned(#[expect(dead_code, reason = "held for its Drop, which ends the owner")] Owner),
 }
@@ -208,6 +210,30 @@ impl Slab {
         let (base, mapped_bytes) = (mapping.base(), mapping.len_bytes());
         let backing = Backing::Mapped(mapping);
         let occupied = Flag::new();
+        let inner =
+            Inner { base, buffer_count, buffer_size, mapped_bytes, placement, occupied, _backing: backing };
+        Slab { inner: Arc::new(inner) }
+    }
+
+    /// A slab of memory that other processes write too. Nobody can ever be the owner of its parts (I7), so it is
+    /// occupied from the beginning, for ever.
+    ///
+    /// # Safety
+    ///
+    /// `base` is valid for reads and writes of `buffer_count * buffer_size` bytes, which do not reach past the end of the
+    /// address space, for as long as `mapping` exists, or, without one, until the last handle has ended.
+    #[cfg(target_os = "linux")]
+    pub(crate) unsafe fn of_shared(
+        base: NonNull<u8>,
+        mapping: Option<Arc<Mapping>>,
+        buffer_count: usize,
+        buffer_size: usize,
+        placement: Placement,
+    ) -> Slab {
+        let occupied = Flag::new();
+        occupied.raise();
+        let mapped_bytes = buffer_count * buffer_size;
+        let backing = mapping.map_or(Backing::Lent, Backing::Shared);
         let inner =
             Inner { base, buffer_count, buffer_size, mapped_bytes, placement, occupied, _backing: backing };
         Slab { inner: Arc::new(inner) }

@@ -1,0 +1,129 @@
+//! Messages that the consumer of a shared ring has taken and is not done with.
+
+use std::fmt;
+use std::sync::Arc;
+
+use transload_core::{Poisoned, SharedMessage, SharedTaken, Sleeper};
+
+use super::consumer::Inner;
+use super::lease::SharedLease;
+use super::member_error::OutOfBuffer;
+use super::region::SharedRegion;
+
+/// Messages that follow each other in the ring, in place, each in a buffer of its own.
+///
+/// Several can be alive at once, and be dropped in any order on any thread. Dropping one is saying that its messages are
+/// done: their buffers are free, and they never come again. It may outlive its consumer, whose role it keeps.
+#[must_use = "dropping it says that its messages are done"]
+pub struct SharedBatch {
+    inner: Arc<Inner>,
+    /// There until the batch is given back.
+    taken: Option<SharedTaken>,
+}
+
+impl SharedBatch {
+    pub(super) fn new(inner: Arc<Inner>, taken: SharedTaken) -> Self {
+        Self { inner, taken: Some(taken) }
+    }
+
+    fn taken(&self) -> &SharedTaken {
+        match &self.taken {
+            Some(taken) => taken,
+            None => unreachable!("there until the batch is given back, by value"),
+        }
+    }
+
+    /// How many messages, at least one.
+    pub fn messages(&self) -> usize {
+        self.taken().count()
+    }
+
+    /// The number of messages that were sent before the first, since the region was made: it grows from batch to batch.
+    pub fn first_position(&self) -> u64 {
+        self.taken().first()
+    }
+
+    /// A message, counted from 0: which buffer it is in, and how long its sender says that it is, at most a buffer.
+    pub fn message(&self, nth: usize) -> Option<SharedMessage> {
+        let message = self.inner.member.core.message(&self.inner.notes, self.taken(), nth)?;
+        let most = u32::try_from(self.region().buffer_size()).unwrap_or(u32::MAX);
+        Some(SharedMessage { len_bytes: message.len_bytes.min(most), ..message })
+    }
+
+    /// The messages in order.
+    pub fn iter(&self) -> impl Iterator<Item = SharedMessage> {
+        (0..self.messages()).filter_map(|nth| self.message(nth))
+    }
+
+    /// The address of a message in this process, valid for a buffer's length while the batch exists.
+    pub fn address(&self, message: &SharedMessage) -> *mut u8 {
+        self.region().address(message.index)
+    }
+
+    /// Copies the beginning of a message out.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfBuffer`] if more is asked for than a buffer has.
+    pub fn read(&self, message: &SharedMessage, bytes: &mut [u8]) -> Result<(), OutOfBuffer> {
+        self.region().read(message.index, 0, bytes)
+    }
+
+    /// The region.
+    pub fn region(&self) -> &SharedRegion {
+        &self.inner.member.region
+    }
+
+    /// Takes the messages over as leases, with their lengths: they are done as far as the ring is concerned, and never
+    /// come again. If this process dies then, they are lost with it.
+    pub fn into_leases(mut self) -> Vec<(SharedLease, usize)> {
+        let mut leases = Vec::with_capacity(self.messages());
+        while let (Some(message), Some(taken)) = (self.message(0), &mut self.taken) {
+            let member = &self.inner.member;
+            // Of a spoilt region nothing more is taken over.
+            let Ok(Some((grant, waits))) = member.core.keep(&self.inner.notes, taken) else { break };
+            member.wake(Sleeper::Room, waits);
+            leases.push((SharedLease::new(member.clone(), grant), message.len_bytes as usize));
+        }
+        leases
+    }
+
+    /// Notes whether a kernel or a device may access the buffers: if this process dies while it is so, the messages come
+    /// to the next consumer, and the buffers are quarantined when that is done with them.
+    ///
+    /// # Errors
+    ///
+    /// [`Poisoned`].
+    pub fn lend(&self, lent: bool) -> Result<(), Poisoned> {
+        self.inner.member.core.lend_taken(&self.inner.notes, self.taken(), lent)
+    }
+
+    /// Is done with the messages, and never gives their buffers to anybody: a device may still access them.
+    pub fn quarantine(mut self) {
+        if let Some(taken) = self.taken.take() {
+            let member = &self.inner.member;
+            let waits = member.core.finish_in_quarantine(&self.inner.notes, taken).unwrap_or(false);
+            member.wake(Sleeper::Room, waits);
+        }
+    }
+}
+
+impl Drop for SharedBatch {
+    fn drop(&mut self) {
+        let member = &self.inner.member;
+        if member.check_process().is_err() {
+            return;
+        }
+        if let Some(taken) = self.taken.take() {
+            // Of a spoilt region nothing is given back.
+            let waits = member.core.finish(&self.inner.notes, taken).unwrap_or(false);
+            member.wake(Sleeper::Room, waits);
+        }
+    }
+}
+
+impl fmt::Debug for SharedBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedBatch").field("taken", &self.taken).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,175 @@
+//! The page by which a memory says that it is a region, and of which numbers.
+//!
+//! It is read once, word by word, into private memory; what is checked there is what is used from then on.
+
+use super::{
+    error::SharedError,
+    geometry::{ALIGNMENTS, Geometry, HEADER_BYTES, Layout, Place},
+    words::Words,
+};
+
+/// Words of the header that mean something. All others are zero.
+pub(super) const WORDS: usize = 64;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"transld\x01");
+const BYTE_ORDER: u64 = 0x0102_0304_0506_0708;
+const LAYOUT_VERSION: u64 = 1;
+/// No feature has been thought of yet.
+const KNOWN_FEATURES: u64 = 0;
+const READY: u64 = u64::from_le_bytes(*b"\xf1ready\r\n");
+
+/// What a field is called, in the order of the words.
+const NAMES: [&str; READY_AT + 1] = [
+    "magic number",
+    "byte order",
+    "layout version",
+    "bytes of the header",
+    "features",
+    "buffers",
+    "bytes in a buffer",
+    "slots of the ring",
+    "members",
+    "alignment",
+    "offset of the control words",
+    "offset of the sleepers",
+    "offset of the members",
+    "offset of the slots",
+    "offset of the cells",
+    "bytes without the buffers",
+    "offset of the buffers",
+    "bytes in all",
+    "first half of the id",
+    "second half of the id",
+    "checksum",
+    "ready",
+];
+const GEOMETRY_AT: usize = 5;
+const ALIGNMENT_AT: usize = 9;
+const LAYOUT_AT: usize = 10;
+const ID_AT: usize = 18;
+const CHECKSUM_AT: usize = 20;
+const READY_AT: usize = 21;
+
+/// What a header says, checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) geometry: Geometry,
+    pub(super) place: Place,
+    pub(super) id: u128,
+}
+
+impl Header {
+    pub(super) fn layout(&self) -> Layout {
+        self.geometry.layout(self.place)
+    }
+
+    /// The header as it is written.
+    pub(super) fn encode(&self) -> [u64; WORDS] {
+        let Geometry { buffer_count, buffer_size, ring_slots, members } = self.geometry;
+        let Layout { control, sleepers, members: table, slots, cells, metadata_bytes, buffers, total_bytes } =
+            self.layout();
+        let alignment = match self.place {
+            Place::Behind { alignment } => alignment,
+            Place::Apart => 0,
+        };
+        let mut words = [0; WORDS];
+        words[..GEOMETRY_AT].copy_from_slice(&[
+            MAGIC,
+            BYTE_ORDER,
+            LAYOUT_VERSION,
+            HEADER_BYTES as u64,
+            KNOWN_FEATURES,
+        ]);
+        let numbers = [
+            buffer_count,
+            buffer_size,
+            ring_slots,
+            members,
+            alignment,
+            control,
+            sleepers,
+            table,
+            slots,
+            cells,
+            metadata_bytes,
+            buffers.unwrap_or(0),
+            total_bytes,
+        ];
+        for (word, number) in words[GEOMETRY_AT..].iter_mut().zip(numbers) {
+            *word = number as u64;
+        }
+        words[ID_AT] = self.id as u64;
+        words[ID_AT + 1] = (self.id >> 64) as u64;
+        words[CHECKSUM_AT] = checksum(&words[..CHECKSUM_AT]);
+        words[READY_AT] = READY;
+        words
+    }
+
+    /// Reads a header out of words that nobody else can change.
+    pub(super) fn decode(words: &[u64; WORDS]) -> Result<Header, SharedError> {
+        let field = |at: usize, expected: u64| match words[at] {
+            found if found == expected => Ok(()),
+            found => {
+                Err(SharedError::Header { field: NAMES.get(at).unwrap_or(&"reserved word"), found, expected })
+            }
+        };
+        if words[0] == MAGIC.swap_bytes() {
+            return Err(SharedError::OtherByteOrder { found: words[1], expected: BYTE_ORDER });
+        }
+        if words[READY_AT] == 0 {
+            return Err(SharedError::NotReady { magic: words[0], expected: MAGIC });
+        }
+        field(0, MAGIC)?;
+        field(1, BYTE_ORDER)?;
+        if words[2] != LAYOUT_VERSION {
+            return Err(SharedError::LayoutVersion { found: words[2], known: LAYOUT_VERSION });
+        }
+        field(3, HEADER_BYTES as u64)?;
+        if words[4] & !KNOWN_FEATURES != 0 {
+            return Err(SharedError::Features { found: words[4], known: KNOWN_FEATURES });
+        }
+        let number = |at: usize| usize::try_from(words[at]).unwrap_or(usize::MAX);
+        let [buffer_count, buffer_size, ring_slots, members] = [0, 1, 2, 3].map(|n| number(GEOMETRY_AT + n));
+        let geometry = Geometry::new(buffer_count, buffer_size, Some(ring_slots), Some(members))?;
+        let place = match number(ALIGNMENT_AT) {
+            0 => Place::Apart,
+            alignment if alignment.is_power_of_two() && ALIGNMENTS.contains(&alignment) => {
+                Place::Behind { alignment }
+            }
+            _ => {
+                let (found, expected) = (words[ALIGNMENT_AT], *ALIGNMENTS.start() as u64);
+                return Err(SharedError::Header { field: NAMES[ALIGNMENT_AT], found, expected });
+            }
+        };
+        let id = u128::from(words[ID_AT]) | u128::from(words[ID_AT + 1]) << 64;
+        let header = Header { geometry, place, id };
+        let expected = header.encode();
+        (LAYOUT_AT..WORDS).try_for_each(|at| field(at, expected[at]))?;
+        Ok(header)
+    }
+
+    /// Makes the memory a region, for others to find: the last word says that all before it is there.
+    pub(super) fn write(&self, to: &Words) {
+        let words = self.encode();
+        for (word, value) in to.as_ref().iter().zip(words).take(READY_AT) {
+            word.store(value);
+        }
+        to.as_ref()[READY_AT].store(words[READY_AT]);
+    }
+
+    /// Copies the words of a header: the last first, for what is seen ready must be seen whole.
+    pub(super) fn copy(from: &Words) -> [u64; WORDS] {
+        let ready = from.as_ref()[READY_AT].load();
+        let mut words = std::array::from_fn(|at| from.as_ref()[at].load());
+        words[READY_AT] = ready;
+        words
+    }
+}
+
+/// FNV-1a, over bytes: it finds what falls over, not who lies.
+fn checksum(words: &[u64]) -> u64 {
+    words
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}

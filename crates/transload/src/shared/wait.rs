@@ -1,0 +1,72 @@
+//! Sleeping until another process has done something.
+
+use std::time::{Duration, Instant};
+
+use rustix::thread::futex;
+use transload_core::{FutexWord, Sleeper, SwapBarrier};
+
+use super::member::Parts;
+
+/// How often a waiter looks before it gives its processor away, and how often it does that before it sleeps.
+const SPINS: u32 = 100;
+const YIELDS: u32 = 16;
+
+/// The longest sleep: whoever was to wake us may have died between its change and the call.
+const LONGEST_SLEEP: Duration = Duration::from_millis(20);
+
+/// Waits until `look` finds something, for at most until `deadline`. `idle` is called each time that a sleep has ended
+/// without a call: then somebody may have died.
+pub(super) fn wait<T>(
+    word: &FutexWord,
+    deadline: Option<Instant>,
+    mut look: impl FnMut() -> Option<T>,
+    mut idle: impl FnMut(),
+) -> Option<T> {
+    for spin in 0..SPINS + YIELDS {
+        if let Some(found) = look() {
+            return Some(found);
+        }
+        if spin < SPINS {
+            std::hint::spin_loop();
+        } else {
+            std::thread::yield_now();
+        }
+    }
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return look();
+        }
+        word.announce(&SwapBarrier);
+        if let Some(found) = look() {
+            return Some(found);
+        }
+        if !sleep(word, left.map_or(LONGEST_SLEEP, |left| left.min(LONGEST_SLEEP))) {
+            idle();
+        }
+        if let Some(found) = look() {
+            return Some(found);
+        }
+    }
+}
+
+/// Sleeps until somebody wakes those who sleep on the word; says whether somebody did.
+fn sleep(word: &FutexWord, time: Duration) -> bool {
+    let time = futex::Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
+    // Not private: others map the word elsewhere. Interrupted, or woken before: the caller looks again in any case.
+    futex::wait(word.as_atomic(), futex::Flags::empty(), 1, Some(&time)) != Err(rustix::io::Errno::TIMEDOUT)
+}
+
+/// Wakes all who sleep on the word, in all processes.
+#[cold]
+pub(super) fn wake_all(word: &FutexWord) {
+    // It fails for a word that is not mapped only.
+    let _ = futex::wake(word.as_atomic(), futex::Flags::empty(), i32::MAX.unsigned_abs());
+}
+
+/// Wakes whom a recovery says.
+pub(super) fn wake(parts: &Parts, whom: [(Sleeper, bool); 2]) {
+    for (sleeper, _) in whom.into_iter().filter(|(_, waits)| *waits) {
+        wake_all(parts.sleeper(sleeper));
+    }
+}
