@@ -9,7 +9,7 @@ use transload::device::Selector;
 use transload::memory::Policy;
 use transload::pump::OnFull;
 
-use crate::address::Address;
+use crate::address::{Address, Endpoint};
 use crate::framing::Framing;
 use crate::io_backend::Io;
 use crate::{units, usage};
@@ -121,7 +121,11 @@ fn source() -> impl TypedValueParser<Value = From> {
     OsStringValueParser::new().try_map(|word| match word.to_str() {
         Some("gen") => Ok(From::Gen),
         Some("-") => Ok(From::Standard),
-        Some(address) if Address::is_meant_by(address) => address.parse().map(From::Listen),
+        Some(word) if Endpoint::is_meant_by(word) => match word.parse()? {
+            Endpoint::Stream(address) => Ok(From::Listen(address)),
+            #[cfg(target_os = "linux")]
+            Endpoint::Region(name) => Err(format!("shm:{name}: no pump takes from a region yet")),
+        },
         _ => Ok(From::File(word.into())),
     })
 }

@@ -65,6 +65,7 @@ mod consumer;
 mod entry;
 mod error;
 mod geometry;
+pub mod handover;
 mod header;
 mod held;
 mod lease;
