@@ -358,6 +358,35 @@ where
             .try_for_each(|nth| self.turn(notes.index(taken.first.wrapping_add(nth as u64)), state))
     }
 
+    /// Leaves messages in the ring, for the next consumer: to it they come once more. Buffers that are lent then are
+    /// never used again once it is done with them.
+    ///
+    /// # Errors
+    ///
+    /// [`Poisoned`].
+    pub fn put_back(
+        &self,
+        notes: &SharedNotes<impl AsRef<[SharedWord]>>,
+        taken: SharedTaken,
+    ) -> Result<(), Poisoned> {
+        self.check()?;
+        for nth in 0..taken.count {
+            let index = notes.index(taken.first.wrapping_add(nth as u64));
+            let word = self.let_go(index);
+            self.parts.step();
+            let swapped = self.own_slot(index).compare_exchange(
+                word.0,
+                word.put_back().0,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            if swapped.is_err() {
+                return Err(self.poisoned(Poisoned::TakenAway { buffer: index }));
+            }
+        }
+        Ok(())
+    }
+
     /// Moves the head over the positions that are done. A hint for the next consumer, who looks for itself from there.
     fn advance_head(&self) {
         let head = self.parts.head().load(Ordering::Relaxed);
