@@ -5,6 +5,8 @@ mod error;
 mod geometry;
 mod header;
 mod locks;
+mod named;
+mod provided;
 mod region;
 mod storage;
 mod words;
@@ -12,6 +14,8 @@ mod words;
 pub use builder::SharedRegionBuilder;
 pub use error::SharedError;
 pub use geometry::shared_storage_size;
+pub use named::{NamedObject, named_objects, unlink_named};
+pub use provided::SharedStorage;
 pub use region::SharedRegion;
 
 pub use crate::fork::ForkedChild;
