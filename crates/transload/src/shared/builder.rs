@@ -14,6 +14,7 @@ pub struct SharedRegionBuilder {
     buffer_size: usize,
     ring_slots: Option<usize>,
     members: Option<usize>,
+    user_word: u64,
     recipe: Recipe,
 }
 
@@ -24,6 +25,7 @@ impl SharedRegionBuilder {
             buffer_size,
             ring_slots: None,
             members: None,
+            user_word: 0,
             recipe: Recipe::default(),
         }
     }
@@ -37,6 +39,12 @@ impl SharedRegionBuilder {
     /// How many processes may take part at a time, at most 1023.
     pub fn members(mut self, members: usize) -> SharedRegionBuilder {
         self.members = Some(members);
+        self
+    }
+
+    /// A word of the application's own, for all who open the region to read, as how messages lie in buffers; else 0.
+    pub fn user_word(mut self, user_word: u64) -> SharedRegionBuilder {
+        self.user_word = user_word;
         self
     }
 
@@ -98,6 +106,7 @@ impl SharedRegionBuilder {
     }
 
     fn geometry(&self) -> Result<Geometry, SharedError> {
-        Geometry::new(self.buffer_count, self.buffer_size, self.ring_slots, self.members)
+        let geometry = Geometry::new(self.buffer_count, self.buffer_size, self.ring_slots, self.members)?;
+        Ok(Geometry { user_word: self.user_word, ..geometry })
     }
 }
