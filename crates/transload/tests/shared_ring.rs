@@ -207,7 +207,8 @@ fn there_is_room_for_so_many_members() {
     assert!(error.contains("all 4 members"), "{error}");
     drop(members);
     // One attach may be several members too.
-    let (a, b) = (SharedPool::join(&region, "é").unwrap(), SharedPool::join(&region, &"é".repeat(99)).unwrap());
+    let (a, b) =
+        (SharedPool::join(&region, "é").unwrap(), SharedPool::join(&region, &"é".repeat(99)).unwrap());
     assert_eq!((a.member(), b.member()), (1, 2));
     assert_eq!(b.holders().last().unwrap().name, "é".repeat(32));
 }
