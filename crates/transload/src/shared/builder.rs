@@ -21,6 +21,7 @@ pub struct SharedRegionBuilder {
     buffer_size: usize,
     ring_slots: Option<usize>,
     members: Option<usize>,
+    user_word: u64,
     recipe: Recipe,
 }
 
@@ -31,6 +32,7 @@ impl SharedRegionBuilder {
             buffer_size,
             ring_slots: None,
             members: None,
+            user_word: 0,
             recipe: Recipe::default(),
         }
     }
@@ -44,6 +46,12 @@ impl SharedRegionBuilder {
     /// How many processes may take part at a time, at most 1023.
     pub fn members(mut self, members: usize) -> SharedRegionBuilder {
         self.members = Some(members);
+        self
+    }
+
+    /// A word of the application's own, for all who open the region to read, as how messages lie in buffers; else 0.
+    pub fn user_word(mut self, user_word: u64) -> SharedRegionBuilder {
+        self.user_word = user_word;
         self
     }
 
@@ -170,6 +178,7 @@ impl SharedRegionBuilder {
     }
 
     fn geometry(&self) -> Result<Geometry, SharedError> {
-        Geometry::new(self.buffer_count, self.buffer_size, self.ring_slots, self.members)
+        let geometry = Geometry::new(self.buffer_count, self.buffer_size, self.ring_slots, self.members)?;
+        Ok(Geometry { user_word: self.user_word, ..geometry })
     }
 }

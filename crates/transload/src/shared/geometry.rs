@@ -27,6 +27,8 @@ pub(super) struct Geometry {
     pub(super) buffer_size: usize,
     pub(super) ring_slots: usize,
     pub(super) members: usize,
+    /// What the application means by the region. Nothing follows from it here.
+    pub(super) user_word: u64,
 }
 
 /// Where the buffers lie.
@@ -92,7 +94,7 @@ impl Geometry {
         }
         let members = members.unwrap_or(DEFAULT_MEMBERS);
         in_range("members", members, MOST_MEMBERS)?;
-        let geometry = Geometry { buffer_count, buffer_size, ring_slots, members };
+        let geometry = Geometry { buffer_count, buffer_size, ring_slots, members, user_word: 0 };
         // 2^56 bytes at most, and the rest: more than some systems can address.
         let fits = buffer_count
             .checked_mul(buffer_size)

@@ -44,6 +44,7 @@ const NAMES: [&str; READY_AT + 1] = [
     "bytes in all",
     "first half of the id",
     "second half of the id",
+    "user word",
     "checksum",
     "ready",
 ];
@@ -51,8 +52,9 @@ const GEOMETRY_AT: usize = 5;
 const ALIGNMENT_AT: usize = 9;
 const LAYOUT_AT: usize = 10;
 const ID_AT: usize = 18;
-const CHECKSUM_AT: usize = 20;
-const READY_AT: usize = 21;
+const USER_WORD_AT: usize = 20;
+const CHECKSUM_AT: usize = 21;
+const READY_AT: usize = 22;
 
 /// What a header says, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +71,7 @@ impl Header {
 
     /// The header as it is written.
     pub(super) fn encode(&self) -> [u64; WORDS] {
-        let Geometry { buffer_count, buffer_size, ring_slots, members } = self.geometry;
+        let Geometry { buffer_count, buffer_size, ring_slots, members, user_word } = self.geometry;
         let Layout { control, sleepers, members: table, slots, cells, metadata_bytes, buffers, total_bytes } =
             self.layout();
         let alignment = match self.place {
@@ -104,6 +106,7 @@ impl Header {
         }
         words[ID_AT] = self.id as u64;
         words[ID_AT + 1] = (self.id >> 64) as u64;
+        words[USER_WORD_AT] = user_word;
         words[CHECKSUM_AT] = checksum(&words[..CHECKSUM_AT]);
         words[READY_AT] = READY;
         words
@@ -135,6 +138,7 @@ impl Header {
         let number = |at: usize| usize::try_from(words[at]).unwrap_or(usize::MAX);
         let [buffer_count, buffer_size, ring_slots, members] = [0, 1, 2, 3].map(|n| number(GEOMETRY_AT + n));
         let geometry = Geometry::new(buffer_count, buffer_size, Some(ring_slots), Some(members))?;
+        let geometry = Geometry { user_word: words[USER_WORD_AT], ..geometry };
         let place = match number(ALIGNMENT_AT) {
             0 => Place::Apart,
             alignment if alignment.is_power_of_two() && ALIGNMENTS.contains(&alignment) => {

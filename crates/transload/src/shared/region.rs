@@ -151,6 +151,11 @@ impl SharedRegion {
         self.inner.id
     }
 
+    /// The word that the application gave to it when it was made.
+    pub fn user_word(&self) -> u64 {
+        self.inner.geometry.user_word
+    }
+
     /// Whether nobody can change the length of the memory any more.
     pub fn is_sealed(&self) -> bool {
         self.inner.is_sealed
@@ -271,11 +276,13 @@ mod tests {
 
     #[test]
     fn two_attaches_see_the_same_words_and_bytes() {
-        let one = SharedRegion::builder(5, 1000).ring_slots(16).members(3).create().unwrap();
+        let one = SharedRegion::builder(5, 1000).ring_slots(16).members(3).user_word(1 << 63 | 5);
+        let one = one.create().unwrap();
         let two = other(&one);
         assert_eq!((two.buffer_count(), two.buffer_size()), (5, 1000));
         assert_eq!((two.ring_slots(), two.members(), two.id()), (16, 3, one.id()));
         assert!(one.is_sealed() && two.is_sealed());
+        assert_eq!((one.user_word(), two.user_word()), (1 << 63 | 5, 1 << 63 | 5));
         let parts = |region: &SharedRegion| {
             [region.slots(), region.cells(), region.control(), region.members_table()]
         };
