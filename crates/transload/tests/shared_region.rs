@@ -69,7 +69,7 @@ fn open(file: &File) -> Result<SharedRegion, SharedError> {
 }
 
 fn numbers(region: &SharedRegion) -> (usize, usize, usize, usize, u128) {
-    (region.buffer_count(), region.buffer_size(), region.ring_slots(), region.members(), region.id())
+    (region.buffer_count(), region.buffer_size(), region.ring_slots(), region.members().into(), region.id())
 }
 
 #[test]
