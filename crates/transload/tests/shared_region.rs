@@ -277,7 +277,7 @@ fn errors_name_both_values() {
     assert!(matches!(error, SharedError::Header { field: "checksum", .. }), "{error:?}");
     let error = with_word(0, |_| 0x1234);
     assert!(error.to_string().contains("magic number is 0x1234, must be 0x"), "{error}");
-    let error = with_word(21, |_| 0);
+    let error = with_word(22, |_| 0);
     assert!(matches!(error, SharedError::NotReady { .. }), "{error:?}");
 }
 
