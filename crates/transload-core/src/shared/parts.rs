@@ -127,6 +127,7 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
 
     /// Adds to a count.
     pub fn add(&self, count: SharedCount, more: u64) {
+        self.step();
         // SYNC: shared-tally (release): whoever sees the count of a recovery sees what it has freed.
         self.word(count.place()).fetch_add(more, order!(SharedTally, Release));
     }

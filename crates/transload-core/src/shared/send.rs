@@ -75,9 +75,10 @@ where
         let word = self.let_go(index).with_len(len_bytes);
         let sent = word.with(self.number, SlotState::Sent);
         self.parts.step();
-        // Whoever dies from here on leaves a message that nobody names, or one that is in the ring. Released by the
-        // swap of the cell.
-        self.own_slot(index).store(sent.0, Ordering::Relaxed);
+        // Whoever dies from here on leaves a message that nobody names, or one that is in the ring. Released for the
+        // consumer by the swap of the cell.
+        // SYNC: shared-look (release): for whoever looks for a free buffer, as the claim that this store hides.
+        self.own_slot(index).store(sent.0, order!(SharedLook, Release));
         match self.publish(index, sent) {
             Ok(()) => {
                 self.barrier.light();
@@ -90,7 +91,9 @@ where
     /// Whether the cell of the next position still holds the message of a lap before.
     #[inline]
     fn is_full(&self) -> bool {
-        let tail = self.parts.tail().load(Ordering::Relaxed);
+        // SYNC: shared-tail (acquire): a message whose end comes before the one that moved the tail here is not taken
+        // for one that is still there.
+        let tail = self.parts.tail().load(order!(SharedTail, Acquire));
         let cell = Cell(self.parts.cell(tail).load(Ordering::Relaxed));
         cell.lap(self.parts.lap_of(tail)) == Lap::Behind && self.parts.tail().load(Ordering::Relaxed) == tail
     }

@@ -218,8 +218,10 @@ where
             Some(SlotState::Sent) => {
                 let owned = word.with(self.number, SlotState::Owned);
                 self.parts.step();
-                // Ordered by the cell.
-                if slot.compare_exchange(word.0, owned.0, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+                // The sender's use of the bytes is ordered by the cell.
+                // SYNC: shared-lend (acquire): that of a consumer that died comes before ours.
+                let order = order!(SharedLend, Acquire);
+                if slot.compare_exchange(word.0, owned.0, order, Ordering::Relaxed).is_err() {
                     // Nobody else may change the word of a published message.
                     return self.spoiled(position);
                 }
@@ -411,10 +413,9 @@ where
             }
             next = next.wrapping_add(1);
         }
-        if next != head {
-            self.parts.step();
-            // If it fails, somebody else moves it, over this as well or with the next message.
-            let _ = self.parts.head().compare_exchange(head, next, Ordering::Release, Ordering::Relaxed);
-        }
+        self.parts.step();
+        // If it fails, somebody else moves it, over this as well or with the next message. Tried also if there is nothing
+        // to move: a light barrier may rest on a locked instruction behind the emptied cell.
+        let _ = self.parts.head().compare_exchange(head, next, Ordering::Release, Ordering::Relaxed);
     }
 }
