@@ -186,6 +186,26 @@ fn told(consumer: &mut SharedConsumer) {
 }
 
 #[test]
+fn a_tail_that_cannot_be_is_noticed() {
+    for ahead in [RING_SLOTS as u64, 3 * RING_SLOTS as u64, 1 << 20] {
+        let scene = scene();
+        scene.liar.tail().store(ahead);
+        let error = scene.sender.ring().try_send_copy(b"x").unwrap_err();
+        assert!(matches!(error, SendError::Poisoned(Poisoned::Astray { .. })), "{ahead}: {error}");
+        let lease = scene.receiver.try_acquire().unwrap();
+        let refused = scene.receiver.ring().send_timeout(lease, 1, LIMIT).unwrap_err();
+        assert!(matches!(refused.error, SendError::Poisoned(Poisoned::Astray { .. })), "{refused}");
+    }
+    // Behind, it is brought to where it belongs.
+    let mut scene = scene();
+    for _ in 0..2 * RING_SLOTS {
+        works(&mut scene);
+    }
+    scene.liar.tail().store(1);
+    works(&mut scene);
+}
+
+#[test]
 fn a_head_that_cannot_be_harms_the_next_consumer_only() {
     for ahead in [RING_SLOTS as u64 + 1, 3 * RING_SLOTS as u64, 1 << 20] {
         let mut scene = scene();
