@@ -139,6 +139,32 @@ fn an_owner_that_cannot_be_is_passed() {
 }
 
 #[test]
+fn an_owner_that_keeps_dying_does_not_keep_the_consumer() {
+    let Scene { liar, mut consumer, .. } = scene();
+    // Number 4 is nobody's, so it is dead each time, and comes back each time.
+    liar.slot(0).store(slot_word(4, OWNED, 7, 1));
+    liar.cell(0).store(full_cell(0, 0, 7));
+    let stop = Flag::new();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.is_raised() {
+                liar.slot(0).store(slot_word(4, OWNED, 7, 1));
+            }
+        });
+        for _ in 0..2000 {
+            match consumer.take(1) {
+                // Put back by a recovery just then: the liar's message.
+                Ok(batch) => drop(batch),
+                Err(TakeError::Empty | TakeError::Blocked { member: 4 } | TakeError::Poisoned(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+            liar.cell(0).store(full_cell(0, 0, 7));
+        }
+        stop.raise();
+    });
+}
+
+#[test]
 fn a_length_ends_with_the_buffer() {
     let mut scene = scene();
     scene.sender.ring().try_send_copy(b"long").unwrap();
