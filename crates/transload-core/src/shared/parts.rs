@@ -120,6 +120,11 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
         self.members.as_ref().len() / MEMBER_WORDS - 1
     }
 
+    /// Whether this can be a member's number.
+    pub(super) fn is_member(&self, number: u16) -> bool {
+        (1..=self.members()).contains(&usize::from(number))
+    }
+
     /// A count at this moment.
     pub fn count(&self, count: SharedCount) -> u64 {
         self.word(count.place()).load(Ordering::Relaxed)
