@@ -245,3 +245,34 @@ fn threads_of_several_members_lose_nothing() {
     });
     assert_eq!(receiver.statistics().free, 16);
 }
+
+#[test]
+fn what_is_put_back_comes_to_the_next_consumer_once_more() {
+    let region = region(4, 4);
+    let (a, b) = (join(&region, "a"), join(&region, "b"));
+    (0..3).for_each(|number| send(&a.ring(), number));
+    let mut consumer = b.ring().consumer().unwrap();
+    let (first, second) = (consumer.take(1).unwrap(), consumer.take(1).unwrap());
+    second.lend(true).unwrap();
+    second.put_back();
+    first.put_back();
+    let third = consumer.take(1).unwrap();
+    assert_eq!(third.first_position(), 2);
+    drop(third);
+    drop(consumer);
+    let mut consumer = a.ring().consumer().unwrap();
+    let batch = consumer.take(9).unwrap();
+    let seen: Vec<_> = batch
+        .iter()
+        .map(|message| {
+            let mut bytes = [0; 8];
+            batch.read(&message, &mut bytes).unwrap();
+            (u64::from_le_bytes(bytes), message.redelivered)
+        })
+        .collect();
+    assert_eq!(seen, [(0, true), (1, true)]);
+    drop(batch);
+    let statistics = a.statistics();
+    assert_eq!((statistics.free, statistics.quarantined, statistics.redelivered), (3, 1, 2));
+    assert_eq!(consumer.take(1).unwrap_err(), TakeError::Empty);
+}

@@ -270,6 +270,10 @@ impl Stream for FaultyStream {
         Some(self.end(completion))
     }
 
+    fn dies_with_process(&self) -> bool {
+        self.stream.dies_with_process()
+    }
+
     /// The wrapped stream's own type.
     fn as_any(&self) -> &dyn Any {
         self.stream.as_any()

@@ -5,8 +5,9 @@
 //!              policy                         |  <- completion: slots go back to the producers
 //! ```
 //!
-//! A [`Pump`] takes a [`Consumer`](crate::staging::Consumer) and a [`Stream`](crate::device::Stream). It runs on the
-//! caller's thread or on its own, until the ring is closed and drained or it is told to stop.
+//! A [`Pump`] takes a [`Feed`], which is made from the [`Consumer`](crate::staging::Consumer) of a ring, and a
+//! [`Stream`](crate::device::Stream). It runs on the caller's thread or on its own, until the ring is closed and drained or
+//! it is told to stop.
 //!
 //! # When a batch goes out
 //!
@@ -54,6 +55,7 @@
 mod control;
 mod engine;
 mod error;
+mod feed;
 mod flight;
 mod handle;
 mod idle;
@@ -72,6 +74,7 @@ mod slot_layout;
 mod socket_intake;
 
 pub use error::PumpError;
+pub use feed::Feed;
 pub use handle::{PumpHandle, PumpStopper};
 pub use intake::{Intake, Outcome};
 pub use measure::Latency;

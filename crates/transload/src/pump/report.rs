@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::feed::FeedGauge;
 use super::{Latency, Progress, PumpError};
-use crate::staging::StagingRing;
 
 /// What a pump has done. `accepted == delivered + dropped`, also when it ended by an error.
 #[derive(Debug, Default)]
@@ -40,16 +40,16 @@ pub struct Report {
 }
 
 impl Report {
-    /// What a pump of this ring has done by its counters; the rest is not known.
-    pub(super) fn of(progress: &Progress, ring: &StagingRing) -> Self {
+    /// What a pump of this feed has done by its counters; the rest is not known.
+    pub(super) fn of(progress: &Progress, feed: &FeedGauge) -> Self {
         Self {
             accepted: progress.accepted,
             delivered: progress.delivered,
             dropped: progress.dropped,
             rejected: progress.rejected,
             skipped: progress.skipped,
-            quarantined: ring.statistics().quarantined,
-            bytes: progress.delivered * ring.message_size() as u64,
+            quarantined: feed.counts().quarantined,
+            bytes: progress.delivered * feed.message_size() as u64,
             ..Self::default()
         }
     }

@@ -98,6 +98,15 @@ impl SharedBatch {
         self.inner.member.core.lend_taken(&self.inner.notes, self.taken(), lent)
     }
 
+    /// Leaves the messages in the ring, for the next consumer; this one does not get them again. Buffers that are lent
+    /// then are quarantined once the next one is done with them.
+    pub fn put_back(mut self) {
+        if let Some(taken) = self.taken.take() {
+            // A spoilt region has no next consumer.
+            let _ = self.inner.member.core.put_back(&self.inner.notes, taken);
+        }
+    }
+
     /// Is done with the messages, and never gives their buffers to anybody: a device may still access them.
     pub fn quarantine(mut self) {
         if let Some(taken) = self.taken.take() {
