@@ -87,8 +87,8 @@ where
 
     /// Looks at all words, from the one behind `first` on.
     #[inline(never)]
+    #[expect(clippy::cast_possible_truncation, reason = "at most 2^24 buffers")]
     fn look(&self, cursor: &ClaimCursor, first: u32) -> Result<SharedGrant, SharedNoGrant> {
-        // At most 2^24.
         let buffers = self.parts.buffers() as u32;
         let mut before = self.parts.released();
         if cursor.exhausted_at.load(Ordering::Relaxed) == before.wrapping_add(1) {

@@ -99,6 +99,7 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
 
     /// Called before each write to a word.
     #[inline]
+    #[cfg_attr(not(feature = "model"), expect(clippy::unused_self, reason = "only models let members die"))]
     pub(super) fn step(&self) {
         #[cfg(feature = "model")]
         self.fuse.burn();
@@ -147,8 +148,8 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
 
     /// Messages in the ring that are published and not done: at some moment during the call, and at most the ring's size.
     pub fn pending(&self) -> usize {
-        let head = self.word(HEAD).load(Ordering::Relaxed);
-        let pending = self.word(TAIL).load(Ordering::Relaxed).wrapping_sub(head);
+        let oldest = self.oldest(self.head().load(Ordering::Relaxed));
+        let pending = self.tail().load(Ordering::Relaxed).wrapping_sub(oldest);
         // Of two moments, or of somebody who lies.
         usize::try_from(pending).map_or(0, |pending| if pending > self.ring_slots() { 0 } else { pending })
     }
@@ -170,6 +171,7 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
     }
 
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "masked to the cells there are")]
     pub(super) fn cell(&self, position: u64) -> &AtomicU64 {
         let cells = self.cells.as_ref();
         // As many as a power of two.
@@ -189,6 +191,13 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
     #[inline]
     pub(super) fn head(&self) -> &AtomicU64 {
         self.word(HEAD)
+    }
+
+    /// The first position that may not be done, by this head. It lags if consumers died before they moved it on, but
+    /// what is done for certain is all that stands a ring before the tail: a cell was emptied before it was filled.
+    pub(super) fn oldest(&self, head: u64) -> u64 {
+        let least = self.tail().load(Ordering::Relaxed).wrapping_sub(self.ring_slots() as u64);
+        if least.wrapping_sub(head).cast_signed() > 0 { least } else { head }
     }
 
     fn word(&self, place: usize) -> &AtomicU64 {

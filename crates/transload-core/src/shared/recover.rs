@@ -46,6 +46,7 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
     ///
     /// The caller knows that the member is dead, that nobody else recovers it, and that nobody gets its number meanwhile.
     /// May be stopped anywhere, by death too, and done again.
+    #[expect(clippy::cast_possible_truncation, reason = "at most 2^24 buffers")]
     pub fn recover(&self, dead: u16, barrier: &impl Barrier) -> (Recovered, [(Sleeper, bool); 2]) {
         let mut found = Recovered::default();
         let buffers = self.buffers();
@@ -66,6 +67,7 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
     }
 
     /// The slots from `first` on, as many as `words` has room for.
+    #[expect(clippy::cast_possible_truncation, reason = "at most 2^24 buffers")]
     fn recover_part(&self, dead: u16, first: u32, words: &mut [SlotWord]) -> Recovered {
         let scan_first = is_weak!(SharedScanFirst);
         let mut named = [0_u64; PART / 64];
@@ -104,12 +106,12 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
         first: u32,
         count: usize,
         named: &mut [u64; PART / 64],
-        names: impl Fn(usize, Cell) -> bool,
+        is_it: impl Fn(usize, Cell) -> bool,
     ) {
         for position in 0..self.ring_slots() as u64 {
             let cell = Cell(self.cell(position).load(Ordering::Acquire));
             let nth = cell.index().wrapping_sub(first) as usize;
-            if cell.is_full() && nth < count && names(nth, cell) {
+            if cell.is_full() && nth < count && is_it(nth, cell) {
                 named[nth / 64] |= 1 << (nth % 64);
             }
         }

@@ -64,7 +64,8 @@ pub struct SharedMessage {
 pub enum SharedTakeError {
     /// None is there.
     Empty,
-    /// The next one was taken by this member, who had been the consumer before and is not known to be dead.
+    /// The next one was taken by this member, who had been the consumer before and is not known to be dead. It may be the
+    /// one who asks.
     Blocked {
         /// Who.
         member: u16,
@@ -107,6 +108,7 @@ impl<P: AsRef<[SharedWord]>> SharedNotes<P> {
         Self(words)
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "masked to the words there are")]
     fn at(&self, position: u64) -> &AtomicU64 {
         let words = self.0.as_ref();
         &words[(position & (words.len() as u64 - 1)) as usize].0
@@ -117,8 +119,8 @@ impl<P: AsRef<[SharedWord]>> SharedNotes<P> {
         self.at(position).store(again | u64::from(message.index), Ordering::Relaxed);
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half is the buffer")]
     fn index(&self, position: u64) -> u32 {
-        // The lower half is the buffer.
         self.at(position).load(Ordering::Relaxed) as u32
     }
 }
@@ -132,7 +134,9 @@ where
 {
     /// The consumer's place, at the first message that is not done.
     pub fn reader(&self) -> SharedReader {
-        SharedReader { next: self.parts.head().load(Ordering::Acquire) }
+        // The last consumer may have died before it did.
+        self.advance_head();
+        SharedReader { next: self.parts.oldest(self.parts.head().load(Ordering::Acquire)) }
     }
 
     /// Takes at most `max` messages that follow each other.
@@ -235,11 +239,18 @@ where
                 }
                 Look::Message(SharedMessage { index, len_bytes: word.len(), redelivered })
             }
-            Some(SlotState::Owned | SlotState::Lent) if ![0, self.number].contains(&word.owner()) => {
+            Some(SlotState::Owned | SlotState::Lent) if self.may_have(index, word) => {
                 Look::Stop(SharedTakeError::Blocked { member: word.owner() })
             }
             _ => self.spoiled(position),
         }
+    }
+
+    /// Whether the owner that a slot's word names may have it: a member, and if it is this one, by its own record.
+    fn may_have(&self, index: u32, word: SlotWord) -> bool {
+        let owner = word.owner();
+        (1..=self.parts.members()).contains(&usize::from(owner))
+            && (owner != self.number || self.held(index).load(Ordering::Relaxed) == word.0)
     }
 
     /// Is done with a position that holds no message of anybody's.
@@ -259,6 +270,7 @@ where
     }
 
     /// One of the messages taken, counted from 0.
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half is the buffer")]
     pub fn message(
         &self,
         notes: &SharedNotes<impl AsRef<[SharedWord]>>,
@@ -397,8 +409,9 @@ where
     /// Moves the head over the positions that are done. A hint for the next consumer, who looks for itself from there.
     fn advance_head(&self) {
         let head = self.parts.head().load(Ordering::Relaxed);
-        let mut next = head;
-        while next.wrapping_sub(head) < self.parts.ring_slots() as u64 {
+        let oldest = self.parts.oldest(head);
+        let mut next = oldest;
+        while next.wrapping_sub(oldest) < self.parts.ring_slots() as u64 {
             let cell = Cell(self.parts.cell(next).load(Ordering::Relaxed));
             if cell.lap(self.parts.lap_of(next)) != Lap::Done {
                 break;

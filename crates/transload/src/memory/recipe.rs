@@ -197,8 +197,9 @@ impl Recipe {
             file::allocate(file, mapped_bytes).map_err(failed)?;
         }
         let lock = self.lock_pages(matches!(kind, Kind::Pool { .. }), &mapping, faulted_in, fallbacks)?;
-        let transparent =
-            kind == Kind::Transparent && faulted_in && self.look_for_huge(&mapping, fallbacks)?;
+        let transparent = kind == Kind::Transparent
+            && faulted_in
+            && self.look_for_huge(file.is_some(), &mapping, fallbacks)?;
         let numa_node =
             if faulted_in { numa::node_of(mapping.base(), mapped_bytes, page_bytes) } else { None };
 
@@ -245,7 +246,9 @@ impl Recipe {
         }
         let mapping = map(Pages::Base { align_bytes: huge_bytes.max(grain) })?;
         mapping.transparent(true).map_err(|error| match error.source {
-            Errno::INVAL | Errno::NOTSUP | Errno::NOSYS => no_transparent_pages(mapped_bytes, 0),
+            Errno::INVAL | Errno::NOTSUP | Errno::NOSYS => {
+                no_transparent_pages(file.is_some(), mapped_bytes, 0)
+            }
             _ => failed(error),
         })?;
         Ok(mapping)
@@ -279,7 +282,12 @@ impl Recipe {
     }
 
     /// Whether all of the memory that fits into whole huge pages is in such pages now.
-    fn look_for_huge(&self, mapping: &Mapping, fallbacks: &mut Vec<String>) -> Result<bool, SlabError> {
+    fn look_for_huge(
+        &self,
+        is_shared: bool,
+        mapping: &Mapping,
+        fallbacks: &mut Vec<String>,
+    ) -> Result<bool, SlabError> {
         let huge_bytes = limits::transparent_page_bytes();
         let start = mapping.base().addr().get();
         let wanted_bytes = mapping.len_bytes() / huge_bytes * huge_bytes;
@@ -287,7 +295,7 @@ impl Recipe {
         if obtained_bytes >= wanted_bytes {
             return Ok(true);
         }
-        let error = no_transparent_pages(wanted_bytes, obtained_bytes);
+        let error = no_transparent_pages(is_shared, wanted_bytes, obtained_bytes);
         if self.transparent == Policy::Require {
             return Err(error);
         }
@@ -320,14 +328,20 @@ impl Recipe {
     }
 }
 
-fn no_transparent_pages(wanted_bytes: usize, obtained_bytes: usize) -> SlabError {
-    let reason = match TransparentMode::current() {
+fn no_transparent_pages(is_shared: bool, wanted_bytes: usize, obtained_bytes: usize) -> SlabError {
+    let mode = if is_shared { TransparentMode::of_shared() } else { TransparentMode::current() };
+    let reason = match mode {
         TransparentMode::Always => "the mode is always, so memory is fragmented or the process opted out",
         TransparentMode::Madvise => "the mode is madvise, so memory is fragmented or the process opted out",
         TransparentMode::Never => "the mode is never",
         TransparentMode::Absent => "the kernel has none",
     };
-    SlabError::NoTransparentPages { wanted_bytes, obtained_bytes, reason }
+    let remedy = if is_shared {
+        "echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled"
+    } else {
+        "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"
+    };
+    SlabError::NoTransparentPages { wanted_bytes, obtained_bytes, reason, remedy }
 }
 
 fn bind_error(node: u32, bytes: usize, source: io::Error) -> SlabError {

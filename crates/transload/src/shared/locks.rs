@@ -16,12 +16,17 @@ use rustix::{
     io::Errno,
 };
 
-use crate::fork::ForkStamp;
+use super::error::SharedError;
+use crate::fork::{ForkStamp, ForkedChild};
 
 /// Where the bytes begin: where no file ends.
 const FIRST: libc::off_t = 1 << 40;
 /// How many bytes have a meaning.
 const COUNT: libc::off_t = 8192;
+/// Locked for reading by every attach, and for writing by who makes the region or takes a dead one's place.
+const ATTACHED: libc::off_t = FIRST + COUNT - 1;
+/// Locked by who takes the file's name away.
+const NAME: libc::off_t = FIRST + COUNT - 2;
 
 /// What can be locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,61 +62,89 @@ pub(super) struct Locks {
 }
 
 impl Locks {
+    /// The locks of one more attach; `None` while somebody makes the region, or takes its place.
+    ///
     /// Takes a descriptor whose description nobody else has.
-    pub(super) fn new(file: OwnedFd) -> io::Result<Locks> {
-        Ok(Locks { file, mine: Mutex::default(), stamp: ForkStamp::here()? })
+    pub(super) fn attach(file: OwnedFd) -> Result<Option<Locks>, SharedError> {
+        Locks::first(file, libc::F_RDLCK)
+    }
+
+    /// The locks of who makes the region anew, alone until [`settle`](Locks::settle); `None` while anybody is attached.
+    ///
+    /// Takes a descriptor whose description nobody else has.
+    pub(super) fn make(file: OwnedFd) -> Result<Option<Locks>, SharedError> {
+        Locks::first(file, libc::F_WRLCK)
+    }
+
+    fn first(file: OwnedFd, kind: libc::c_int) -> Result<Option<Locks>, SharedError> {
+        let stamp = ForkStamp::here().map_err(SharedError::os("madvise(MADV_WIPEONFORK)"))?;
+        let locks = Locks { file, mine: Mutex::default(), stamp };
+        let is_first = locks.set(kind, ATTACHED).map_err(SharedError::os("fcntl(F_OFD_SETLK)"))?;
+        Ok(is_first.then_some(locks))
+    }
+
+    /// Lets others attach.
+    pub(super) fn settle(&self) -> Result<(), SharedError> {
+        self.set(libc::F_RDLCK, ATTACHED).map_err(SharedError::os("fcntl(F_OFD_SETLK)"))?;
+        Ok(())
+    }
+
+    /// Gets the right to take the file's name away, until the end of these locks; false while somebody else has it.
+    pub(super) fn claim_name(&self) -> io::Result<bool> {
+        self.set(libc::F_WRLCK, NAME)
     }
 
     /// Locks a byte; false if somebody has it, this attach included.
     pub(super) fn try_lock(&self, byte: Byte) -> io::Result<bool> {
         let mut mine = self.mine();
-        if mine.contains(&byte) {
-            return Ok(false);
+        // What it has already, the kernel would give it again.
+        let locked = !mine.contains(&byte) && self.set(libc::F_WRLCK, byte.offset())?;
+        if locked {
+            mine.push(byte);
         }
-        let mut lock = description(libc::F_WRLCK, byte.offset(), 1);
-        match self.call(libc::F_OFD_SETLK, &mut lock) {
-            Ok(()) => {
-                mine.push(byte);
-                Ok(true)
-            }
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
-            Err(error) => Err(error),
-        }
+        Ok(locked)
     }
 
     /// Gives a byte back. In a forked child nothing is done: the lock is the parent's, by the same description.
     pub(super) fn unlock(&self, byte: Byte) -> io::Result<()> {
-        if !self.stamp.is_here() {
-            return Ok(());
+        if self.check_process().is_ok() {
+            let mut mine = self.mine();
+            self.set(libc::F_UNLCK, byte.offset())?;
+            mine.retain(|&other| other != byte);
         }
-        let mut mine = self.mine();
-        self.call(libc::F_OFD_SETLK, &mut description(libc::F_UNLCK, byte.offset(), 1))?;
-        mine.retain(|&other| other != byte);
         Ok(())
     }
 
     /// Whether somebody has a byte, this attach included.
     pub(super) fn is_held(&self, byte: Byte) -> io::Result<bool> {
-        Ok(self.mine().contains(&byte) || self.is_any_held(byte.offset(), 1)?)
+        if self.mine().contains(&byte) {
+            return Ok(true);
+        }
+        let mut lock = description(libc::F_WRLCK, byte.offset(), 1);
+        self.call(libc::F_OFD_GETLK, &mut lock)?;
+        Ok(libc::c_int::from(lock.l_type) != libc::F_UNLCK)
     }
 
     fn mine(&self) -> MutexGuard<'_, Vec<Byte>> {
         self.mine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether somebody else has any byte at all.
-    pub(super) fn is_alive(&self) -> io::Result<bool> {
-        self.is_any_held(FIRST, COUNT)
+    /// Whether this is the process that attached.
+    #[inline]
+    pub(super) fn check_process(&self) -> Result<(), ForkedChild> {
+        self.stamp.check()
     }
 
     pub(super) fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    fn is_any_held(&self, first: libc::off_t, count: libc::off_t) -> io::Result<bool> {
-        let mut lock = description(libc::F_WRLCK, first, count);
-        self.call(libc::F_OFD_GETLK, &mut lock)?;
-        Ok(libc::c_int::from(lock.l_type) != libc::F_UNLCK)
+    fn set(&self, kind: libc::c_int, offset: libc::off_t) -> io::Result<bool> {
+        match self.call(libc::F_OFD_SETLK, &mut description(kind, offset, 1)) {
+            Ok(()) => Ok(true),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn call(&self, command: libc::c_int, lock: &mut libc::flock) -> io::Result<()> {
@@ -157,11 +190,11 @@ pub(super) fn reopen(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 ///
 /// Another user may not open the file, and there may be no `/proc`. Then the descriptor must be a fresh one, as
 /// [`SharedRegion::file_for_peer`](super::SharedRegion::file_for_peer) makes them.
-pub(super) fn reopen_or_take(file: OwnedFd) -> io::Result<OwnedFd> {
+pub(super) fn reopen_or_take(file: OwnedFd) -> Result<OwnedFd, SharedError> {
     match reopen(file.as_fd()) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::ENOENT)) => {
             Ok(file)
         }
-        other => other,
+        other => other.map_err(SharedError::os("open(/proc/self/fd)")),
     }
 }

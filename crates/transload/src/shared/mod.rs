@@ -73,7 +73,9 @@ mod lent;
 mod locks;
 mod member;
 mod member_error;
+mod named;
 mod pool;
+mod provided;
 mod region;
 mod ring;
 mod statistics;
@@ -91,7 +93,9 @@ pub use lent::SharedLent;
 pub use member_error::{
     ConsumerError, JoinError, OutOfBuffer, SendError, SendRefused, SharedAcquireError, TakeError,
 };
+pub use named::{NamedObject, named_objects, unlink_named};
 pub use pool::SharedPool;
+pub use provided::SharedStorage;
 pub use region::SharedRegion;
 pub use ring::SharedRing;
 pub use statistics::{Holder, SharedStatistics};

@@ -8,11 +8,12 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use rustix::process::{Resource, geteuid, getrlimit};
 
-use super::handed::Handed;
 use super::place::Mark;
 use super::socket::{self, Peer};
 use super::terms::Terms;
 use super::wire::{Answer, HELLO_BYTES, Kind, Strange, Wish};
+use crate::shared::held::Held;
+use crate::shared::region::SharedRegion;
 
 /// How long a client may take to say what it wants.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -38,6 +39,8 @@ pub(super) struct Desk {
     most: usize,
     /// Until then nobody is accepted.
     deaf_until: Option<Instant>,
+    /// The role of the one who serves this region.
+    _role: Option<Held>,
 }
 
 /// A client that has called.
@@ -58,11 +61,11 @@ enum Then {
 }
 
 impl Desk {
-    pub(super) fn new(listener: OwnedFd, mark: Mark) -> Self {
+    pub(super) fn new(listener: OwnedFd, mark: Mark, role: Option<Held>) -> Self {
         // Others of this process need descriptors as well.
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 2;
         let most = usize::try_from(limit.min(CONNECTIONS)).unwrap_or(0);
-        Self { listener, mark, visitors: Vec::new(), most, deaf_until: None }
+        Self { listener, mark, visitors: Vec::new(), most, deaf_until: None, _role: role }
     }
 
     /// What it waits for: the listener, then each visitor.
@@ -78,7 +81,7 @@ impl Desk {
     }
 
     /// Does what is to be done, after a wait for its interests. Says whether somebody who was served is gone.
-    pub(super) fn turn(&mut self, events: &[PollFlags], region: &impl Handed, terms: &Terms) -> bool {
+    pub(super) fn turn(&mut self, events: &[PollFlags], region: &SharedRegion, terms: &Terms) -> bool {
         let now = Instant::now();
         let mut anybody_gone = false;
         let most = self.most;
@@ -140,7 +143,7 @@ impl Desk {
 
 impl Visitor {
     /// Takes what it says, and answers.
-    fn hear(&mut self, region: &impl Handed, terms: &Terms, has_room: bool) -> Then {
+    fn hear(&mut self, region: &SharedRegion, terms: &Terms, has_room: bool) -> Then {
         let mut bytes = [0; HELLO_BYTES + 1];
         let len = match socket::receive_bytes(&self.socket, &mut bytes) {
             Ok(0) => return Then::Leaves,

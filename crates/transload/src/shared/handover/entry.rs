@@ -7,12 +7,14 @@ use std::time::Instant;
 use super::call::{Granted, TURN, call};
 use super::desk::Desk;
 use super::error::HandoverError;
-use super::handed::Handed;
 use super::name::Name;
 use super::place::{Place, whereabouts};
 use super::post::{Post, Role, Stand};
 use super::terms::Terms;
 use super::wire::Wish;
+use crate::shared::error::SharedError;
+use crate::shared::locks::Byte;
+use crate::shared::region::SharedRegion;
 
 /// Makes a region, and serves it under a name. A stale name is replaced.
 ///
@@ -22,11 +24,11 @@ use super::wire::Wish;
 /// # Errors
 ///
 /// Others have a region of that name; `make` fails; the folder of names cannot be used.
-pub fn create<R: Handed>(
+pub fn create(
     name: &Name,
     terms: &Terms,
-    make: impl FnOnce() -> Result<R, R::Error>,
-) -> Result<(R, Post), HandoverError> {
+    make: impl FnOnce() -> Result<SharedRegion, SharedError>,
+) -> Result<(SharedRegion, Post), HandoverError> {
     let mut plan = Plan::new(name, terms, make);
     loop {
         let place = Place::make(name)?;
@@ -45,7 +47,7 @@ pub fn create<R: Handed>(
 /// # Errors
 ///
 /// Nobody has a region of that name; its server refuses, does not answer, or hands over what is none.
-pub fn attach<R: Handed>(name: &Name, terms: &Terms) -> Result<(R, Post), HandoverError> {
+pub fn attach(name: &Name, terms: &Terms) -> Result<(SharedRegion, Post), HandoverError> {
     match Place::find(name)? {
         Some(place) => match reach(name, &place, terms, Wish::Join)? {
             Some(granted) => joined(name, terms, place, granted),
@@ -60,11 +62,11 @@ pub fn attach<R: Handed>(name: &Name, terms: &Terms) -> Result<(R, Post), Handov
 /// # Errors
 ///
 /// As [`create`] and [`attach`], except that a name may be in use, or not.
-pub fn create_or_attach<R: Handed>(
+pub fn create_or_attach(
     name: &Name,
     terms: &Terms,
-    make: impl FnOnce() -> Result<R, R::Error>,
-) -> Result<(R, Post, bool), HandoverError> {
+    make: impl FnOnce() -> Result<SharedRegion, SharedError>,
+) -> Result<(SharedRegion, Post, bool), HandoverError> {
     let mut plan = Plan::new(name, terms, make);
     loop {
         let place = Place::make(name)?;
@@ -82,7 +84,7 @@ pub fn create_or_attach<R: Handed>(
 /// # Errors
 ///
 /// As [`attach`].
-pub fn look<R: Handed>(name: &Name, terms: &Terms) -> Result<R, HandoverError> {
+pub fn look(name: &Name, terms: &Terms) -> Result<SharedRegion, HandoverError> {
     let Some(place) = Place::find(name)? else { return Err(not_there(name)) };
     match reach(name, &place, terms, Wish::Look)? {
         Some(granted) => opened(name, granted.descriptor, granted.answer.region),
@@ -108,34 +110,35 @@ fn reach(name: &Name, place: &Place, terms: &Terms, wish: Wish) -> Result<Option
     }
 }
 
-fn joined<R: Handed>(
+fn joined(
     name: &Name,
     terms: &Terms,
     place: Place,
     granted: Granted,
-) -> Result<(R, Post), HandoverError> {
+) -> Result<(SharedRegion, Post), HandoverError> {
     let Granted { answer, socket, descriptor, presence } = granted;
     let region = opened(name, descriptor, answer.region)?;
     let presence = match presence {
         Some(presence) => presence,
         None => place.declare()?,
     };
-    Ok((region, Post { role: Role::Watching(socket), stand: Stand::new(name, terms, place, presence) }))
+    let stand = Stand::new(name, terms, region.clone(), place, presence);
+    Ok((region, Post { role: Role::Watching(socket), stand }))
 }
 
 /// Opens what was handed over, and makes sure that it is what was spoken of.
-fn opened<R: Handed>(name: &Name, descriptor: Option<OwnedFd>, told: u64) -> Result<R, HandoverError> {
+fn opened(name: &Name, descriptor: Option<OwnedFd>, told: u128) -> Result<SharedRegion, HandoverError> {
     let descriptor =
         descriptor.ok_or_else(|| HandoverError::Descriptors { name: name.to_string(), count: 0 })?;
-    let region = R::open(descriptor).map_err(|error| unusable(name, error))?;
+    let region = SharedRegion::open(descriptor).map_err(|error| unusable(name, error))?;
     match region.id() {
         there if there == told => Ok(region),
         there => Err(HandoverError::OtherRegion { name: name.to_string(), told, there }),
     }
 }
 
-fn unusable(name: &Name, error: impl std::error::Error + Send + Sync + 'static) -> HandoverError {
-    HandoverError::Region { name: name.to_string(), source: Box::new(error) }
+fn unusable(name: &Name, source: SharedError) -> HandoverError {
+    HandoverError::Region { name: name.to_string(), source }
 }
 
 fn not_there(name: &Name) -> HandoverError {
@@ -143,14 +146,14 @@ fn not_there(name: &Name) -> HandoverError {
 }
 
 /// A region that is made when it is wanted, and once.
-struct Plan<'a, R, M> {
+struct Plan<'a, M> {
     name: &'a Name,
     terms: &'a Terms,
     make: Option<M>,
-    made: Option<R>,
+    made: Option<SharedRegion>,
 }
 
-impl<'a, R: Handed, M: FnOnce() -> Result<R, R::Error>> Plan<'a, R, M> {
+impl<'a, M: FnOnce() -> Result<SharedRegion, SharedError>> Plan<'a, M> {
     fn new(name: &'a Name, terms: &'a Terms, make: M) -> Self {
         Self { name, terms, make: Some(make), made: None }
     }
@@ -158,7 +161,7 @@ impl<'a, R: Handed, M: FnOnce() -> Result<R, R::Error>> Plan<'a, R, M> {
     /// Makes the region and serves it at its place; nothing if somebody else has one there by now.
     ///
     /// Memory takes its time: it is made before the folder is locked, so that nobody waits for it.
-    fn publish(&mut self, place: Place) -> Result<Option<(R, Post)>, HandoverError> {
+    fn publish(&mut self, place: Place) -> Result<Option<(SharedRegion, Post)>, HandoverError> {
         let region = match (self.made.take(), self.make.take()) {
             (Some(region), _) => region,
             (None, Some(make)) => make().map_err(|error| unusable(self.name, error))?,
@@ -170,12 +173,13 @@ impl<'a, R: Handed, M: FnOnce() -> Result<R, R::Error>> Plan<'a, R, M> {
             return Ok(None);
         }
         let presence = place.declare()?;
-        let role = HandoverError::io("lock the role of the server");
-        if !region.try_serve().map_err(role)? {
-            return Err(HandoverError::Unserved { name: self.name.to_string(), waited: self.terms.patience });
-        }
+        // Nobody else can have it: the region is new.
+        let serving = region.lock(Byte::Serving).map_err(HandoverError::io("lock the role of the server"))?;
         let (listener, mark) = place.listen(&lock, self.terms.socket_mode())?;
-        let stand = Stand::new(self.name, self.terms, place, presence);
-        Ok(Some((region, Post { role: Role::Serving(Desk::new(listener, mark)), stand })))
+        let role = Role::Serving(Desk::new(listener, mark, serving));
+        Ok(Some((
+            region.clone(),
+            Post { role, stand: Stand::new(self.name, self.terms, region, place, presence) },
+        )))
     }
 }

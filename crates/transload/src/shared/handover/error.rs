@@ -5,6 +5,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::shared::error::SharedError;
+
 /// Why a region is not made, found or handed over.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -195,17 +197,17 @@ pub enum HandoverError {
         /// The name.
         name: String,
         /// Why.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: SharedError,
     },
     /// What was handed over is another region than the one that was spoken of.
-    #[error("{name}: region {told:016x} was spoken of, and region {there:016x} was handed over")]
+    #[error("{name}: region {told:032x} was spoken of, and region {there:032x} was handed over")]
     OtherRegion {
         /// The name.
         name: String,
         /// What the answer said.
-        told: u64,
+        told: u128,
         /// What the region itself says.
-        there: u64,
+        there: u128,
     },
     /// Another call failed.
     #[error("{call}: {source}")]

@@ -22,7 +22,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `name`, `terms`, `error`, `handed` | what is asked, by whom, what went wrong, what is handed over |
+//! | `name`, `terms`, `error` | what is asked, by whom, what went wrong |
 //! | `folder`, `presence`, `place` | the folder and its lock; who has the region of a name; the socket of a name |
 //! | `wire`, `socket` | what is said, and over what |
 //! | `call`, `desk` | the sides of the client and of the server |
@@ -33,7 +33,6 @@ mod desk;
 mod entry;
 mod error;
 mod folder;
-mod handed;
 mod name;
 mod names;
 mod place;
@@ -46,7 +45,6 @@ mod wire;
 
 pub use entry::{attach, create, create_or_attach, look};
 pub use error::{FolderFault, HandoverError};
-pub use handed::Handed;
 pub use name::{Name, NameError};
 pub use names::{Life, Named, names};
 pub use post::Post;

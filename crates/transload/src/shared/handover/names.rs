@@ -39,7 +39,7 @@ pub enum Life {
         /// To whom it belongs.
         uid: u32,
         /// The number of the region.
-        region: u64,
+        region: u128,
     },
     /// Processes have its region, and none of them serves it at this moment: soon one will, unless they are stopped.
     Unserved,

@@ -8,6 +8,7 @@ use super::name::Name;
 use super::place::Place;
 use super::presence::Presence;
 use super::terms::Terms;
+use crate::shared::region::SharedRegion;
 
 /// How long one who leaves waits for the right to remove the name. A name that stays is stale, and replaced.
 const PARTING: Duration = Duration::from_millis(500);
@@ -42,6 +43,7 @@ pub(super) enum Role {
 pub(super) struct Stand {
     pub(super) name: Name,
     pub(super) terms: Terms,
+    pub(super) region: SharedRegion,
     pub(super) place: Place,
     pub(super) presence: Presence,
     /// A child of a fork leaves nothing, since it has not come.
@@ -49,8 +51,15 @@ pub(super) struct Stand {
 }
 
 impl Stand {
-    pub(super) fn new(name: &Name, terms: &Terms, place: Place, presence: Presence) -> Self {
-        Self { name: name.clone(), terms: terms.clone(), place, presence, process: std::process::id() }
+    pub(super) fn new(
+        name: &Name,
+        terms: &Terms,
+        region: SharedRegion,
+        place: Place,
+        presence: Presence,
+    ) -> Self {
+        let process = std::process::id();
+        Self { name: name.clone(), terms: terms.clone(), region, place, presence, process }
     }
 }
 

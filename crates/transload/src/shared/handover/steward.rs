@@ -11,11 +11,12 @@ use rustix::io::Errno;
 use super::call;
 use super::desk::Desk;
 use super::error::HandoverError;
-use super::handed::Handed;
 use super::place::Place;
 use super::post::{Post, Role, Stand};
 use super::socket;
 use super::wire::{ANSWER_BYTES, Wish};
+use crate::shared::held::Held;
+use crate::shared::locks::Byte;
 
 /// How often the dead are looked for, if nobody hangs up.
 const LOOK: Duration = Duration::from_secs(1);
@@ -62,11 +63,7 @@ impl Steward {
     /// # Errors
     ///
     /// There is no thread, or no descriptor, to be had.
-    pub fn start<R: Handed>(
-        post: Post,
-        region: R,
-        look: impl FnMut() + Send + 'static,
-    ) -> Result<Self, HandoverError> {
+    pub fn start(post: Post, look: impl FnMut() + Send + 'static) -> Result<Self, HandoverError> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = Arc::new(wake.map_err(HandoverError::os("eventfd"))?);
         let Post { role, stand } = post;
@@ -78,7 +75,6 @@ impl Steward {
         let keeper = Keeper {
             state,
             stand,
-            region,
             look,
             looks: Pace::new(FIRST_LOOK, LOOK),
             stop: wake.clone(),
@@ -174,18 +170,17 @@ impl Pace {
 }
 
 /// What the thread has.
-struct Keeper<R, L> {
+struct Keeper<L> {
     // Dropped before `stand`.
     state: State,
     stand: Stand,
-    region: R,
     look: L,
     looks: Pace,
     stop: Arc<OwnedFd>,
     standing: Arc<Mutex<Standing>>,
 }
 
-impl<R: Handed, L: FnMut()> Keeper<R, L> {
+impl<L: FnMut()> Keeper<L> {
     fn run(mut self) {
         loop {
             match self.wait() {
@@ -198,9 +193,6 @@ impl<R: Handed, L: FnMut()> Keeper<R, L> {
                 }
             }
             *locked(&self.standing) = self.state.standing();
-        }
-        if let State::Serving(_) = self.state {
-            self.region.stop_serving();
         }
     }
 
@@ -224,7 +216,7 @@ impl<R: Handed, L: FnMut()> Keeper<R, L> {
     fn turn(&mut self, events: &[PollFlags]) {
         match &mut self.state {
             State::Serving(desk) => {
-                if desk.turn(events, &self.region, &self.stand.terms) {
+                if desk.turn(events, &self.stand.region, &self.stand.terms) {
                     self.looks.at_once();
                 }
             }
@@ -264,10 +256,10 @@ impl<R: Handed, L: FnMut()> Keeper<R, L> {
         };
         let tries = Pace::new(FIRST_TRY, LAST_TRY).seldom();
         match answer {
-            Ok(answer) if answer.region == self.region.id() => {}
+            Ok(answer) if answer.region == self.stand.region.id() => {}
             Ok(answer) => {
                 let (name, other) = (&self.stand.name, answer.region);
-                tracing::warn!(%name, "another region is served under this name by now: {other:016x}");
+                tracing::warn!(%name, "another region is served under this name by now: {other:032x}");
                 self.state = State::Seeking { tries, is_superseded: true };
             }
             Err(error) => {
@@ -284,14 +276,15 @@ impl<R: Handed, L: FnMut()> Keeper<R, L> {
         let place = Place::make(&name)?;
         let presence = place.declare()?;
         (self.stand.place, self.stand.presence) = (place, presence);
-        if self.watch()? || !self.try_serve()? {
+        if self.watch()? {
             return Ok(());
         }
-        let serving = self.serve();
-        if !matches!(self.state, State::Serving(_)) {
-            self.region.stop_serving();
+        let role = self.stand.region.lock(Byte::Serving);
+        match role.map_err(HandoverError::io("lock the role of the server"))? {
+            Some(role) => self.serve(role),
+            // Somebody else is about to.
+            None => Ok(()),
         }
-        serving
     }
 
     /// Connects to whoever serves, if anybody does.
@@ -303,19 +296,15 @@ impl<R: Handed, L: FnMut()> Keeper<R, L> {
         Ok(true)
     }
 
-    fn try_serve(&self) -> Result<bool, HandoverError> {
-        self.region.try_serve().map_err(HandoverError::io("lock the role of the server"))
-    }
-
     /// Serves, unless somebody else has begun to.
-    fn serve(&mut self) -> Result<(), HandoverError> {
+    fn serve(&mut self, role: Held) -> Result<(), HandoverError> {
         let lock = self.stand.place.lock(Duration::ZERO)?;
         if self.watch()? {
             return Ok(());
         }
         let (listener, mark) = self.stand.place.listen(&lock, self.stand.terms.socket_mode())?;
         tracing::info!(name = %self.stand.name, "serves the region on");
-        self.state = State::Serving(Desk::new(listener, mark));
+        self.state = State::Serving(Desk::new(listener, mark, Some(role)));
         Ok(())
     }
 
@@ -324,7 +313,6 @@ impl<R: Handed, L: FnMut()> Keeper<R, L> {
         let State::Serving(desk) = &self.state else { return };
         if self.stand.place.mark() != Some(desk.mark) {
             tracing::warn!(name = %self.stand.name, "the name has been removed, and is made again");
-            self.region.stop_serving();
             self.state = State::Seeking { tries: Pace::new(FIRST_TRY, LAST_TRY), is_superseded: false };
         }
     }

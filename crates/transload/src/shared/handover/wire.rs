@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! hello    magic 8 | version 4 | wish 4 | nothing 8
-//! answer   magic 8 | version 4 | kind 4 | region 8 | pid 4 | uid 4 | nothing 8
+//! answer   magic 8 | version 4 | kind 4 | region 16 | pid 4 | uid 4 | nothing 8
 //! ```
 //! Magic and version stand in front in all versions to come, so that each side can say which one the other speaks.
 
@@ -13,7 +13,7 @@ const MAGIC: [u8; 8] = *b"TLregion";
 pub(super) const VERSION: u32 = 1;
 
 pub(super) const HELLO_BYTES: usize = 24;
-pub(super) const ANSWER_BYTES: usize = 40;
+pub(super) const ANSWER_BYTES: usize = 48;
 
 /// What a client wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(super) enum Wish {
 pub(super) struct Answer {
     pub(super) kind: Kind,
     /// The region that is served.
-    pub(super) region: u64,
+    pub(super) region: u128,
     /// The process that serves, as it knows itself: another namespace may know it by another number.
     pub(super) pid: u32,
     /// The user whose process serves.
@@ -84,9 +84,9 @@ impl Answer {
     pub(super) fn encode(self) -> [u8; ANSWER_BYTES] {
         let mut bytes = [0; ANSWER_BYTES];
         preface(&mut bytes, self.kind as u32);
-        bytes[16..24].copy_from_slice(&self.region.to_le_bytes());
-        bytes[24..28].copy_from_slice(&self.pid.to_le_bytes());
-        bytes[28..32].copy_from_slice(&self.uid.to_le_bytes());
+        bytes[16..32].copy_from_slice(&self.region.to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.pid.to_le_bytes());
+        bytes[36..40].copy_from_slice(&self.uid.to_le_bytes());
         bytes
     }
 
@@ -95,8 +95,8 @@ impl Answer {
         let kinds =
             [Kind::Granted, Kind::WrongUser, Kind::Malformed, Kind::Version, Kind::Full, Kind::NoDescriptor];
         let kind = kinds.into_iter().find(|&kind| kind as u32 == word).ok_or(Strange::Malformed)?;
-        let region = bytes[16..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        Ok(Self { kind, region, pid: word_at(bytes, 24), uid: word_at(bytes, 28) })
+        let region = bytes[16..].first_chunk().map_or(0, |bytes| u128::from_le_bytes(*bytes));
+        Ok(Self { kind, region, pid: word_at(bytes, 32), uid: word_at(bytes, 36) })
     }
 }
 
@@ -133,7 +133,7 @@ mod tests {
             assert_eq!(Wish::decode(&wish.encode()), Ok(wish));
         }
         for kind in [Kind::Granted, Kind::WrongUser, Kind::Malformed, Kind::Version, Kind::Full] {
-            let answer = Answer { kind, region: u64::MAX - 6, pid: 77, uid: u32::MAX - 1 };
+            let answer = Answer { kind, region: u128::MAX - 6, pid: 77, uid: u32::MAX - 1 };
             assert_eq!(Answer::decode(&answer.encode()), Ok(answer));
         }
     }
@@ -145,7 +145,7 @@ mod tests {
         let answer = Answer { kind: Kind::Granted, region: 0x0102, pid: 3, uid: 4 };
         assert_eq!(
             &answer.encode(),
-            b"TLregion\x01\0\0\0\x01\0\0\0\x02\x01\0\0\0\0\0\0\x03\0\0\0\x04\0\0\0\0\0\0\0\0\0\0\0"
+            b"TLregion\x01\0\0\0\x01\0\0\0\x02\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x03\0\0\0\x04\0\0\0\0\0\0\0\0\0\0\0"
         );
     }
 
