@@ -108,6 +108,12 @@ impl SharedConsumer {
         if self.inner.member.check_process().is_err() { 0 } else { self.inner.member.parts().pending() }
     }
 
+    /// Messages in the ring that are published and not taken: a hint, which may be stale.
+    pub fn available(&self) -> usize {
+        let member = &self.inner.member;
+        if member.check_process().is_err() { 0 } else { member.core.ahead(&self.reader) }
+    }
+
     /// Whether there is none: a hint, which may be stale.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
