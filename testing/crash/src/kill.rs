@@ -5,21 +5,17 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::operation::Operation;
+use crate::path::Path;
 use crate::scene::{Fault, Outcome, Scene};
-use crate::trace::{Stop, Tracee};
-
-/// No operation has more instructions than that.
-const MOST: u64 = 100_000;
 
 /// What came out of all deaths of one operation.
 #[derive(Debug)]
 pub struct Deaths {
     operation: Operation,
-    /// After how many instructions each.
-    points: u64,
-    outcomes: BTreeMap<Outcome, u64>,
-    /// The first ones, with the number of instructions.
-    pub faults: Vec<(u64, Fault)>,
+    points: usize,
+    outcomes: BTreeMap<Outcome, usize>,
+    /// Each with the number of steps after which the victim was killed.
+    pub faults: Vec<(usize, Fault)>,
     time: Duration,
 }
 
@@ -27,38 +23,23 @@ pub struct Deaths {
 ///
 /// # Panics
 ///
-/// If the operation does not end.
+/// If the victim does not go as it should.
 pub fn kill_everywhere(operation: Operation, victim: &str) -> Deaths {
     let started = Instant::now();
-    let (mut outcomes, mut faults) = (BTreeMap::new(), Vec::new());
-    for count in 0..MOST {
+    let path = Path::record(operation, victim).unwrap();
+    let (mut points, mut outcomes, mut faults) = (0, BTreeMap::new(), Vec::new());
+    for point in path.points() {
         let mut scene = Scene::new(operation);
         let mut tracee = scene.start(victim);
-        let has_ended = walk(&mut scene, &mut tracee, count);
+        path.walk(&mut scene, &mut tracee, point).unwrap();
         tracee.kill().unwrap();
-        match scene.judge(count > 0, has_ended) {
+        points += 1;
+        match scene.judge(point > 0, path.has_ended(point)) {
             Ok(outcome) => *outcomes.entry(outcome).or_default() += 1,
-            Err(fault) => faults.push((count, fault)),
-        }
-        if has_ended {
-            return Deaths { operation, points: count + 1, outcomes, faults, time: started.elapsed() };
+            Err(fault) => faults.push((point, fault)),
         }
     }
-    panic!("{} has not ended after {MOST} instructions", operation.name());
-}
-
-/// Lets the victim execute so many instructions, and says whether its operation has ended by then.
-fn walk(scene: &mut Scene, tracee: &mut Tracee, count: u64) -> bool {
-    let mut is_to_disturb = scene.is_to_disturb();
-    for done in 0..count {
-        match tracee.step().unwrap() {
-            Stop::Step => {}
-            Stop::Mark => return true,
-            other => panic!("the victim ended after {done} instructions: {other:?}"),
-        }
-        is_to_disturb = is_to_disturb && !scene.disturb();
-    }
-    false
+    Deaths { operation, points, outcomes, faults, time: started.elapsed() }
 }
 
 impl fmt::Display for Deaths {
@@ -69,8 +50,8 @@ impl fmt::Display for Deaths {
             write!(f, "{count} x ({outcome}); ")?;
         }
         write!(f, "{} faults", faults.len())?;
-        if let Some((count, fault)) = faults.first() {
-            write!(f, ", the first after {count} instructions: {fault}")?;
+        if let Some((point, fault)) = faults.first() {
+            write!(f, ", the first after {point} steps: {fault}")?;
         }
         Ok(())
     }

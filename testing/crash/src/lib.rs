@@ -9,6 +9,7 @@
 pub mod inherit;
 pub mod kill;
 pub mod operation;
+pub mod path;
 pub mod scene;
 pub mod trace;
 pub mod twin;

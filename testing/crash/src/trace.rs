@@ -35,6 +35,20 @@ pub fn let_parent_trace() -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// From now on the children of this thread have the same memory at the same addresses, each time.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn place_children_alike() -> io::Result<()> {
+    const ASK: libc::c_ulong = 0xffff_ffff;
+    // SAFETY: takes a number only; this one changes nothing.
+    let before = unsafe { libc::personality(ASK) };
+    let wanted = libc::c_ulong::from(before.unsigned_abs()) | libc::ADDR_NO_RANDOMIZE as libc::c_ulong;
+    // SAFETY: as above. What has been mapped stays where it is.
+    if unsafe { libc::personality(wanted) } >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Called in the child: stops it, until its tracer lets it run on. Two system calls and nothing else.
 pub fn mark() {
     // SAFETY: takes nothing.
@@ -59,7 +73,7 @@ impl Tracee {
             Stop::Mark => {}
             other => return Err(io::Error::other(format!("{command:?} is to stop, not to {other:?}"))),
         }
-        tracee.request(libc::PTRACE_SETOPTIONS, libc::PTRACE_O_EXITKILL)?;
+        tracee.request(libc::PTRACE_SETOPTIONS, 0, libc::PTRACE_O_EXITKILL.into())?;
         Ok(tracee)
     }
 
@@ -95,19 +109,72 @@ impl Tracee {
         self.run(libc::PTRACE_CONT)
     }
 
-    /// Executes so many instructions; says how many it was until a mark or its end, if that came before.
+    /// Lets it run until it is about to execute the instruction at this address, for the first time from here on.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, or how the child came to stop elsewhere.
+    pub fn run_to(&mut self, address: u64) -> io::Result<()> {
+        /// `int3`: stops behind itself.
+        const BREAKPOINT: libc::c_long = 0xcc;
+        let before = self.peek(address)?;
+        self.request(libc::PTRACE_POKETEXT, address, before & !0xff | BREAKPOINT)?;
+        let stop = self.run_on()?;
+        let mut registers = self.registers()?;
+        if stop != Stop::Step || registers.rip != address + 1 {
+            return Err(io::Error::other(format!("{stop:?} at {:x}, not at {address:x}", registers.rip)));
+        }
+        self.request(libc::PTRACE_POKETEXT, address, before)?;
+        registers.rip = address;
+        // SAFETY: reads the registers, of a child of ours that is stopped.
+        let answer = unsafe {
+            libc::ptrace(
+                libc::PTRACE_SETREGS,
+                self.pid,
+                null_mut::<u8>(),
+                (&raw const registers).cast::<u8>(),
+            )
+        };
+        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Where its next instruction is.
     ///
     /// # Errors
     ///
     /// The kernel's.
-    pub fn steps(&mut self, count: u64) -> io::Result<(u64, Stop)> {
-        for done in 1..=count {
-            match self.step()? {
-                Stop::Step => {}
-                other => return Ok((done, other)),
-            }
+    pub fn address(&self) -> io::Result<u64> {
+        Ok(self.registers()?.rip)
+    }
+
+    fn registers(&self) -> io::Result<libc::user_regs_struct> {
+        let mut registers = std::mem::MaybeUninit::<libc::user_regs_struct>::uninit();
+        // SAFETY: writes the registers, of a child of ours that is stopped.
+        let answer =
+            unsafe { libc::ptrace(libc::PTRACE_GETREGS, self.pid, null_mut::<u8>(), registers.as_mut_ptr()) };
+        if answer != 0 {
+            return Err(io::Error::last_os_error());
         }
-        Ok((count, Stop::Step))
+        // SAFETY: the kernel has written them.
+        Ok(unsafe { registers.assume_init() })
+    }
+
+    /// The eight bytes at an address of the child's.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn peek(&self, address: u64) -> io::Result<libc::c_long> {
+        // Any answer is one that memory may hold: only this tells.
+        // SAFETY: the address is the thread's own.
+        unsafe { *libc::__errno_location() = 0 };
+        // SAFETY: the address is one of the child's, where the kernel checks it.
+        let word =
+            unsafe { libc::ptrace(libc::PTRACE_PEEKTEXT, self.pid, address as *mut u8, null_mut::<u8>()) };
+        match io::Error::last_os_error() {
+            error if word == -1 && error.raw_os_error() != Some(0) => Err(error),
+            _ => Ok(word),
+        }
     }
 
     /// Kills it, and waits until all that it had is closed.
@@ -131,15 +198,16 @@ impl Tracee {
     }
 
     fn run(&mut self, request: libc::c_uint) -> io::Result<Stop> {
-        self.request(request, 0)?;
+        self.request(request, 0, 0)?;
         self.wait()
     }
 
-    fn request(&mut self, request: libc::c_uint, data: libc::c_int) -> io::Result<()> {
-        // Reads nothing of ours: the address is unused, the data a number.
-        let data = data as usize as *mut u8;
-        // SAFETY: the requests that this module makes take numbers only, and concern a child of ours that is stopped.
-        let answer = unsafe { libc::ptrace(request, self.pid, null_mut::<u8>(), data) };
+    fn request(&mut self, request: libc::c_uint, address: u64, data: libc::c_long) -> io::Result<()> {
+        // The address is one of the child's, where the kernel checks it; the data a number.
+        let (address, data) = (address as *mut u8, data as *mut u8);
+        // SAFETY: the requests that this module makes by this read and write nothing of ours, and concern a child of ours
+        // that is stopped.
+        let answer = unsafe { libc::ptrace(request, self.pid, address, data) };
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
