@@ -132,7 +132,14 @@ where
 {
     /// The consumer's place, at the first message that is not done.
     pub fn reader(&self) -> SharedReader {
-        SharedReader { next: self.parts.head().load(Ordering::Acquire) }
+        let head = self.parts.head().load(Ordering::Acquire);
+        // The head is late by as much as consumers were done with that died before they moved it. A whole ring before the
+        // tail all is done: what came after it had the same cells.
+        // SYNC: shared-tail (acquire): the cells are then seen at most a lap behind.
+        let tail = self.parts.tail().load(order!(SharedTail, Acquire));
+        let least = tail.wrapping_sub(self.parts.ring_slots() as u64);
+        let from = if least.wrapping_sub(head).cast_signed() > 0 { least } else { head };
+        SharedReader { next: self.first_not_done(from) }
     }
 
     /// Takes at most `max` messages that follow each other.
@@ -361,18 +368,72 @@ where
     /// Moves the head over the positions that are done. A hint for the next consumer, who looks for itself from there.
     fn advance_head(&self) {
         let head = self.parts.head().load(Ordering::Relaxed);
-        let mut next = head;
-        while next.wrapping_sub(head) < self.parts.ring_slots() as u64 {
-            let cell = Cell(self.parts.cell(next).load(Ordering::Relaxed));
-            if cell.lap(self.parts.lap_of(next)) != Lap::Done {
-                break;
-            }
-            next = next.wrapping_add(1);
-        }
+        let next = self.first_not_done(head);
         if next != head {
             self.parts.step();
             // If it fails, somebody else moves it, over this as well or with the next message.
             let _ = self.parts.head().compare_exchange(head, next, Ordering::Release, Ordering::Relaxed);
         }
+    }
+
+    /// The first position that is not done, of a whole ring from this one on.
+    fn first_not_done(&self, from: u64) -> u64 {
+        let is_done = |position: u64| {
+            let cell = Cell(self.parts.cell(position).load(Ordering::Relaxed));
+            cell.lap(self.parts.lap_of(position)) == Lap::Done
+        };
+        let mut next = from;
+        while next.wrapping_sub(from) < self.parts.ring_slots() as u64 && is_done(next) {
+            next = next.wrapping_add(1);
+        }
+        next
+    }
+}
+
+#[cfg(all(test, not(feature = "model")))]
+mod tests {
+    use super::super::claim::ClaimCursor;
+    use super::super::layout::{CONTROL_WORDS, MEMBER_WORDS, SLEEPER_WORDS};
+    use super::super::parts::SharedParts;
+    use super::*;
+    use crate::wait::SwapBarrier;
+
+    type Words = [SharedWord];
+    type Consumer<'a> = SharedMember<&'a Words, &'a [FutexWord], [SharedWord; 4], SwapBarrier>;
+
+    fn words<const COUNT: usize>() -> [SharedWord; COUNT] {
+        core::array::from_fn(|_| SharedWord::default())
+    }
+
+    #[test]
+    fn what_a_consumer_was_done_with_hides_no_message_from_the_next() {
+        let (control, table) = (words::<CONTROL_WORDS>(), words::<{ 3 * MEMBER_WORDS }>());
+        let (slots, cells) = (words::<4>(), words::<4>());
+        let sleepers: [FutexWord; SLEEPER_WORDS] = core::array::from_fn(|_| FutexWord::default());
+        let member = |number| -> Consumer<'_> {
+            let parts = SharedParts::new(&control[..], &sleepers[..], &table[..], &slots[..], &cells[..]);
+            SharedMember::new(parts.unwrap(), number, words(), SwapBarrier)
+        };
+        let (sender, dead, next) = (member(1), member(2), member(2));
+        let cursor = ClaimCursor::new(0);
+        let fill = || {
+            for len in 1..=4 {
+                sender.send(sender.claim(&cursor).unwrap(), len).unwrap();
+            }
+        };
+        let notes = SharedNotes::new(words::<4>());
+        // Consumers that die before they move the head, one after the other.
+        for round in 0..3 {
+            fill();
+            let mut reader = dead.reader();
+            let taken = dead.take(&mut reader, &notes, 4).unwrap();
+            assert_eq!((taken.first(), taken.count()), (4 * round, 4));
+            assert!(!dead.finish(&notes, taken).unwrap());
+            dead.parts().head().store(0, Ordering::Relaxed);
+        }
+        fill();
+        let mut reader = next.reader();
+        let taken = next.take(&mut reader, &notes, 9).unwrap();
+        assert_eq!((taken.first(), taken.count()), (12, 4));
     }
 }
