@@ -20,6 +20,34 @@
 //! * Names are made, replaced and removed by whoever holds the lock of the folder, which ends with its process.
 //! * Nobody waits for ever for a process that is stopped: errors name it. It is never taken for dead.
 //!
+//! # Example
+//!
+//! ```
+//! use transload::shared::handover::{Steward, Terms, attach, create};
+//! use transload::shared::{SharedPool, SharedRegion};
+//!
+//! # let folder = std::env::temp_dir().join(format!("transload-example-{}", std::process::id()));
+//! # std::fs::create_dir(&folder)?;
+//! # let word = folder.join("sensors").display().to_string();
+//! # let name = word.parse()?;
+//! # /*
+//! let name = "sensors".parse()?;
+//! # */
+//! let (region, post) = create(&name, &Terms::new(), || SharedRegion::builder(64, 4096).create())?;
+//! let pool = SharedPool::join(&region, "receiver")?;
+//! let look = pool.clone();
+//! let steward = Steward::start(post, move || {
+//!     look.recover(); // somebody may have died
+//! })?;
+//!
+//! // In another process, or here:
+//! let (same, post) = attach(&name, &Terms::new())?;
+//! assert_eq!(same.id(), region.id());
+//! # drop((post, steward));
+//! # std::fs::remove_dir(&folder)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! | file | holds |
 //! |---|---|
 //! | `name`, `terms`, `error` | what is asked, by whom, what went wrong |
