@@ -5,6 +5,8 @@ mod assembler;
 mod check;
 mod digest;
 mod progress;
+#[cfg(target_os = "linux")]
+mod region;
 mod report;
 mod run;
 mod setup;

@@ -98,7 +98,7 @@ pub use pool::SharedPool;
 pub use provided::SharedStorage;
 pub use region::SharedRegion;
 pub use ring::SharedRing;
-pub use statistics::{Holder, SharedStatistics};
+pub use statistics::{Holder, SharedStatistics, Taker};
 pub use transload_core::{Poisoned, Recovered, SharedMessage};
 
 pub use crate::fork::ForkedChild;
