@@ -154,6 +154,16 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
         usize::try_from(pending).map_or(0, |pending| if pending > self.ring_slots() { 0 } else { pending })
     }
 
+    /// Messages that have been published since the ring was new: those at least whose sending had returned to this thread.
+    pub fn published(&self) -> u64 {
+        self.word(TAIL).load(Ordering::Relaxed)
+    }
+
+    /// How many of the messages that were published are done, from the first on.
+    pub fn done(&self) -> u64 {
+        self.word(HEAD).load(Ordering::Relaxed)
+    }
+
     /// Who has a buffer at this moment; nobody if it is free, or if its word makes no sense.
     pub fn holding(&self, index: u32) -> Option<Holding> {
         let word = self.slot_word(index)?;

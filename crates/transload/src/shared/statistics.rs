@@ -1,10 +1,10 @@
 //! What a region counts, and who holds what.
 
-use transload_core::{SharedCount, SlotState};
+use transload_core::{Recovered, SharedCount, SlotState};
 
 use super::entry::Entry;
 use super::locks::Byte;
-use super::member::parts;
+use super::member::{parts, recover_dead};
 use super::region::SharedRegion;
 
 /// Counts of a region, since it was made. Any member may have written them: they are for people to read.
@@ -15,6 +15,8 @@ pub struct SharedStatistics {
     pub free: usize,
     /// Messages that are published and not done.
     pub pending: usize,
+    /// Messages that have been published.
+    pub published: u64,
     /// Messages that were taken once more, since the consumer that had taken them died.
     pub redelivered: u64,
     /// Cells of the ring that named no message.
@@ -71,6 +73,7 @@ impl SharedRegion {
         SharedStatistics {
             free,
             pending: parts.pending(),
+            published: parts.published(),
             redelivered: parts.count(SharedCount::Redelivered),
             spoiled: parts.count(SharedCount::Spoiled),
             reclaimed: parts.count(SharedCount::Reclaimed),
@@ -118,6 +121,15 @@ impl SharedRegion {
         let live = |number| Entry::of(self, number).is_live();
         holders.retain(|holder| has(holder) || (holder.member != 0 && live(holder.member)));
         holders
+    }
+
+    /// Gives back what members had that are proven to be dead, and says what it found: for those who are no member.
+    /// Members have [`SharedPool::recover`](super::SharedPool::recover), and do it by themselves.
+    pub fn recover(&self) -> Recovered {
+        if self.check_process().is_err() {
+            return Recovered::default();
+        }
+        recover_dead(self, &parts(self), None)
     }
 
     fn indices(&self) -> std::ops::Range<u32> {
