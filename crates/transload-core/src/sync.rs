@@ -92,6 +92,8 @@ mod weaken {
         SecondLook,
         /// The swap that frees a shared buffer's word, and the one that claims it.
         SharedLend,
+        /// The words of buffers that are out, and the looks over all words.
+        SharedLook,
         /// The swap that fills a cell, and the look that finds it full.
         SharedPublish,
         /// The swap that moves the shared tail, and the look at it.

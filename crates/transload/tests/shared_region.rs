@@ -69,7 +69,7 @@ fn open(file: &File) -> Result<SharedRegion, SharedError> {
 }
 
 fn numbers(region: &SharedRegion) -> (usize, usize, usize, usize, u128) {
-    (region.buffer_count(), region.buffer_size(), region.ring_slots(), region.members(), region.id())
+    (region.buffer_count(), region.buffer_size(), region.ring_slots(), region.members().into(), region.id())
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn errors_name_both_values() {
     assert!(matches!(error, SharedError::Header { field: "checksum", .. }), "{error:?}");
     let error = with_word(0, |_| 0x1234);
     assert!(error.to_string().contains("magic number is 0x1234, must be 0x"), "{error}");
-    let error = with_word(21, |_| 0);
+    let error = with_word(22, |_| 0);
     assert!(matches!(error, SharedError::NotReady { .. }), "{error:?}");
 }
 

@@ -120,6 +120,11 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
         self.members.as_ref().len() / MEMBER_WORDS - 1
     }
 
+    /// Whether this can be a member's number.
+    pub(super) fn is_member(&self, number: u16) -> bool {
+        (1..=self.members()).contains(&usize::from(number))
+    }
+
     /// A count at this moment.
     pub fn count(&self, count: SharedCount) -> u64 {
         self.word(count.place()).load(Ordering::Relaxed)
@@ -127,6 +132,7 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
 
     /// Adds to a count.
     pub fn add(&self, count: SharedCount, more: u64) {
+        self.step();
         // SYNC: shared-tally (release): whoever sees the count of a recovery sees what it has freed.
         self.word(count.place()).fetch_add(more, order!(SharedTally, Release));
     }
@@ -144,6 +150,13 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
     /// The word that some sleep on.
     pub fn sleeper(&self, sleeper: Sleeper) -> &FutexWord {
         &self.sleepers.as_ref()[sleeper.place()]
+    }
+
+    /// How many messages were published since the words were made; a sender that is about to say so, or has died before it
+    /// did, may have published one more.
+    pub fn published(&self) -> u64 {
+        let (tail, head) = (self.tail().load(Ordering::Relaxed), self.head().load(Ordering::Relaxed));
+        if head.wrapping_sub(tail).cast_signed() > 0 { head } else { tail }
     }
 
     /// Messages in the ring that are published and not done: at some moment during the call, and at most the ring's size.

@@ -55,11 +55,10 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
             let words = &mut words[..PART.min(buffers - first)];
             found = found.and(self.recover_part(dead, first as u32, words));
         }
-        // In any case: an earlier recovery may have died before this.
-        self.step();
+        // In any case: an earlier recovery may have died before this. First, as it says that there are free buffers.
+        self.add(SharedCount::Recoveries, 1);
         self.add(SharedCount::Reclaimed, found.freed);
         self.add(SharedCount::Quarantined, found.quarantined);
-        self.add(SharedCount::Recoveries, 1);
         barrier.light();
         let wake = [Sleeper::Consumer, Sleeper::Room]
             .map(|sleeper| (sleeper, self.sleeper(sleeper).take_announcement()));

@@ -12,6 +12,8 @@ use super::word::{FutexWord, SharedWord};
 use crate::sync::{AtomicU64, Ordering, is_weak, order};
 use crate::wait::Barrier;
 
+/// In a note: there is one.
+const NOTED: u64 = 1 << 33;
 /// In a note: the message had been taken before.
 const AGAIN: u64 = 1 << 32;
 
@@ -19,6 +21,8 @@ const AGAIN: u64 = 1 << 32;
 #[derive(Debug)]
 pub struct SharedReader {
     next: u64,
+    /// How many positions it may find done: those of consumers before it, which are known to end.
+    passes_left: u64,
 }
 
 /// What a consumer has noted of the messages that it has taken, in private memory: for each position, which buffer it is
@@ -116,7 +120,19 @@ impl<P: AsRef<[SharedWord]>> SharedNotes<P> {
 
     fn note(&self, position: u64, message: &SharedMessage) {
         let again = if message.redelivered { AGAIN } else { 0 };
-        self.at(position).store(again | u64::from(message.index), Ordering::Relaxed);
+        self.at(position).store(NOTED | again | u64::from(message.index), Ordering::Relaxed);
+    }
+
+    /// Whether a message of a lap before is not done: then there can be none at this position.
+    fn is_noted(&self, position: u64) -> bool {
+        self.at(position).load(Ordering::Relaxed) & NOTED != 0
+    }
+
+    /// Forgets a message. Before its cell is empty: the note is the next message's then.
+    fn forget(&self, position: u64) -> u32 {
+        let index = self.index(position);
+        self.at(position).store(0, Ordering::Relaxed);
+        index
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the lower half is the buffer")]
@@ -136,7 +152,9 @@ where
     pub fn reader(&self) -> SharedReader {
         // The last consumer may have died before it did.
         self.advance_head();
-        SharedReader { next: self.parts.oldest(self.parts.head().load(Ordering::Acquire)) }
+        let next = self.parts.oldest(self.parts.head().load(Ordering::Acquire));
+        // Done before it began, or taken then and done since: a ring of each, and the one that the tail may lack.
+        SharedReader { next, passes_left: 2 * self.parts.ring_slots() as u64 + 1 }
     }
 
     /// Takes at most `max` messages that follow each other.
@@ -161,20 +179,33 @@ where
             if count == max {
                 break;
             }
-            match self.look_at(reader.next) {
+            let position = reader.next;
+            match self.look_at(reader, notes) {
                 Look::Message(message) => {
-                    notes.note(reader.next, &message);
+                    notes.note(position, &message);
+                    reader.next = position.wrapping_add(1);
                     count += 1;
                 }
-                // A run has no gaps.
-                Look::Pass if count > 0 => break,
-                Look::Pass => first = reader.next.wrapping_add(1),
+                Look::Pass => {
+                    reader.next = position.wrapping_add(1);
+                    // A run has no gaps.
+                    if count > 0 {
+                        break;
+                    }
+                    first = reader.next;
+                }
                 Look::Stop(why) if count == 0 => return Err(why),
                 Look::Stop(_) => break,
             }
-            reader.next = reader.next.wrapping_add(1);
         }
         if count == 0 { Err(SharedTakeError::Empty) } else { Ok(SharedTaken { first, count }) }
+    }
+
+    /// Messages that are published behind this place: at some moment during the call, and at most the ring's size.
+    pub fn ahead(&self, reader: &SharedReader) -> usize {
+        let ahead = self.parts.tail().load(Ordering::Relaxed).wrapping_sub(reader.next);
+        // The tail is a hint, which may be behind what was taken already.
+        usize::try_from(ahead).map_or(0, |ahead| if ahead > self.parts.ring_slots() { 0 } else { ahead })
     }
 
     /// Whether a message can be taken at this place.
@@ -185,25 +216,34 @@ where
     pub fn is_ready(&self, reader: &SharedReader) -> Result<bool, Poisoned> {
         self.check()?;
         let cell = Cell(self.parts.cell(reader.next).load(Ordering::Relaxed));
-        // Done positions are to be passed by a take.
         Ok(match cell.lap(self.parts.lap_of(reader.next)) {
             Lap::Here => cell.is_full(),
-            Lap::Done => true,
-            Lap::Behind | Lap::Astray => false,
+            Lap::Behind => !cell.is_full(),
+            // A take says what is wrong.
+            Lap::Done | Lap::Astray => true,
         })
     }
 
-    /// Takes the message at a position, if there is one.
-    fn look_at(&self, position: u64) -> Look {
+    /// Takes the message at a place, if there is one.
+    fn look_at(&self, reader: &mut SharedReader, notes: &SharedNotes<impl AsRef<[SharedWord]>>) -> Look {
+        let position = reader.next;
         let lap = self.parts.lap_of(position);
         // SYNC: shared-publish (acquire): the bytes and the word that this cell names come before our use of them.
         let cell = Cell(self.parts.cell(position).load(order!(SharedPublish, Acquire)));
         match cell.lap(lap) {
-            Lap::Here if cell.is_full() => self.take_from(position, cell),
+            // A note would be of a message of the lap before: it goes before the cell is empty.
+            Lap::Here if cell.is_full() && !notes.is_noted(position) => self.take_from(position, cell),
+            Lap::Here if !cell.is_full() => Look::Stop(SharedTakeError::Empty),
             // Of a lap before, which this consumer has taken and is not done with.
-            Lap::Here | Lap::Behind => Look::Stop(SharedTakeError::Empty),
-            Lap::Done => Look::Pass,
-            Lap::Astray => Look::Stop(self.poisoned(Poisoned::Astray { position }).into()),
+            Lap::Behind if cell.is_full() => Look::Stop(SharedTakeError::Empty),
+            // Nobody but consumers is ever done with a position.
+            Lap::Done if reader.passes_left > 0 => {
+                reader.passes_left -= 1;
+                Look::Pass
+            }
+            Lap::Here | Lap::Behind | Lap::Done | Lap::Astray => {
+                Look::Stop(self.poisoned(Poisoned::Astray { position }).into())
+            }
         }
     }
 
@@ -218,8 +258,10 @@ where
             Some(SlotState::Sent) => {
                 let owned = word.with(self.number, SlotState::Owned);
                 self.parts.step();
-                // Ordered by the cell.
-                if slot.compare_exchange(word.0, owned.0, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+                // The sender's use of the bytes is ordered by the cell.
+                // SYNC: shared-lend (acquire): that of a consumer that died comes before ours.
+                let order = order!(SharedLend, Acquire);
+                if slot.compare_exchange(word.0, owned.0, order, Ordering::Relaxed).is_err() {
                     // Nobody else may change the word of a published message.
                     return self.spoiled(position);
                 }
@@ -242,7 +284,7 @@ where
     /// Whether the owner that a slot's word names may have it: a member, and if it is this one, by its own record.
     fn may_have(&self, index: u32, word: SlotWord) -> bool {
         let owner = word.owner();
-        (1..=self.parts.members()).contains(&usize::from(owner))
+        self.parts.is_member(owner)
             && (owner != self.number || self.held(index).load(Ordering::Relaxed) == word.0)
     }
 
@@ -315,8 +357,7 @@ where
         let twin_frees_first = is_weak!(SharedFreeFirst);
         for nth in 0..taken.count {
             let position = taken.first.wrapping_add(nth as u64);
-            // Read before the cell is empty: the note is the next message's then.
-            let index = notes.index(position);
+            let index = notes.forget(position);
             if twin_frees_first {
                 end(index)?;
             }
@@ -345,7 +386,7 @@ where
         if taken.count == 0 {
             return Ok(None);
         }
-        let index = notes.index(taken.first);
+        let index = notes.forget(taken.first);
         self.empty(taken.first);
         taken.first = taken.first.wrapping_add(1);
         taken.count -= 1;
@@ -411,10 +452,9 @@ where
             }
             next = next.wrapping_add(1);
         }
-        if next != head {
-            self.parts.step();
-            // If it fails, somebody else moves it, over this as well or with the next message.
-            let _ = self.parts.head().compare_exchange(head, next, Ordering::Release, Ordering::Relaxed);
-        }
+        self.parts.step();
+        // If it fails, somebody else moves it, over this as well or with the next message. Tried also if there is nothing
+        // to move: a light barrier may rest on a locked instruction behind the emptied cell.
+        let _ = self.parts.head().compare_exchange(head, next, Ordering::Release, Ordering::Relaxed);
     }
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use super::DeviceError;
 use crate::memory::Slab;
+#[cfg(target_os = "linux")]
+use crate::shared::SharedBatch;
 use crate::staging::Batch;
 
 /// The messages of an upload, in place. Dropping it gives their slots back to the producers.
@@ -12,6 +15,9 @@ use crate::staging::Batch;
 pub enum Payload {
     /// Messages of a staging ring: they lie behind each other, but for the wrap.
     Staged(Batch),
+    /// Messages of a ring that processes share: each is a whole buffer, wherever that is in the region.
+    #[cfg(target_os = "linux")]
+    Shared(SharedBatch),
 }
 
 impl Payload {
@@ -19,6 +25,8 @@ impl Payload {
     pub fn messages(&self) -> usize {
         match self {
             Self::Staged(batch) => batch.messages(),
+            #[cfg(target_os = "linux")]
+            Self::Shared(batch) => batch.messages(),
         }
     }
 
@@ -26,6 +34,8 @@ impl Payload {
     pub fn message_size(&self) -> usize {
         match self {
             Self::Staged(batch) => batch.message_size(),
+            #[cfg(target_os = "linux")]
+            Self::Shared(batch) => batch.region().buffer_size(),
         }
     }
 
@@ -38,14 +48,19 @@ impl Payload {
     pub fn first_position(&self) -> u64 {
         match self {
             Self::Staged(batch) => batch.first_position(),
+            #[cfg(target_os = "linux")]
+            Self::Shared(batch) => batch.first_position(),
         }
     }
 
     /// How long ago the sampled messages were published; none unless their ring samples.
     pub fn sampled_ages(&self) -> impl Iterator<Item = Duration> {
-        match self {
-            Self::Staged(batch) => batch.sampled_ages(),
-        }
+        let staged = match self {
+            Self::Staged(batch) => Some(batch),
+            #[cfg(target_os = "linux")]
+            Self::Shared(_) => None,
+        };
+        staged.into_iter().flat_map(Batch::sampled_ages)
     }
 
     /// Where the bytes are, for back ends.
@@ -68,6 +83,36 @@ impl Payload {
     pub fn quarantine(self) {
         match self {
             Self::Staged(batch) => batch.quarantine(),
+            #[cfg(target_os = "linux")]
+            Self::Shared(batch) => batch.quarantine(),
+        }
+    }
+
+    /// Gives the slots back, also where dropping the payload puts its messages back into the ring.
+    pub(crate) fn done(self) {
+        match self {
+            Self::Staged(batch) => drop(batch),
+            #[cfg(target_os = "linux")]
+            Self::Shared(batch) => batch.done(),
+        }
+    }
+
+    /// Notes, where other processes see it, that a device may read the slots from now on, whatever becomes of this one.
+    pub(super) fn lend(&self) -> Result<(), DeviceError> {
+        match self {
+            Self::Staged(_) => Ok(()),
+            #[cfg(target_os = "linux")]
+            Self::Shared(batch) => batch.lend(true).map_err(DeviceError::Spoilt),
+        }
+    }
+
+    /// Notes that no device reads the slots any more.
+    pub(crate) fn take_back(&self) {
+        match self {
+            Self::Staged(_) => {}
+            // Of spoilt memory nothing is worth noting; whoever uses it next is told.
+            #[cfg(target_os = "linux")]
+            Self::Shared(batch) => drop(batch.lend(false)),
         }
     }
 
@@ -75,6 +120,8 @@ impl Payload {
     pub(super) fn slab(&self) -> &Slab {
         match self {
             Self::Staged(batch) => batch.ring().slab(),
+            #[cfg(target_os = "linux")]
+            Self::Shared(batch) => batch.region().slab(),
         }
     }
 
@@ -90,6 +137,15 @@ impl Payload {
                 };
                 (rest.as_ptr(), rest.len() / batch.message_size())
             }
+            #[cfg(target_os = "linux")]
+            Self::Shared(batch) => {
+                let addresses = (first..batch.messages()).filter_map(|nth| batch.message(nth));
+                let mut addresses = addresses.map(|message| batch.address(&message).cast_const());
+                let start = addresses.next().unwrap_or(std::ptr::dangling());
+                let size = batch.region().buffer_size();
+                let behind = (1..).map(|nth| start.wrapping_add(nth * size));
+                (start, 1 + addresses.zip(behind).take_while(|(address, next)| address == next).count())
+            }
         }
     }
 }
@@ -97,6 +153,13 @@ impl Payload {
 impl From<Batch> for Payload {
     fn from(batch: Batch) -> Self {
         Self::Staged(batch)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl From<SharedBatch> for Payload {
+    fn from(batch: SharedBatch) -> Self {
+        Self::Shared(batch)
     }
 }
 

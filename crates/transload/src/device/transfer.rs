@@ -53,19 +53,20 @@ impl Upload {
         self.to..self.to.saturating_add(self.payload.bytes())
     }
 
-    /// Refuses what every back end refuses; `holds` says whether the region is of the stream's own device. For back ends.
+    /// Refuses what every back end refuses; `holds` says whether the region is of the stream's own device. For back ends,
+    /// to be called before the device is given the memory: unless what is in flight
+    /// [dies with the process](Stream::dies_with_process), slots that other processes share are marked as lent here.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Busy`], [`DeviceError::OutOfQueue`], [`DeviceError::NotRegistered`].
+    /// [`DeviceError::Busy`], [`DeviceError::OutOfQueue`], [`DeviceError::NotRegistered`], [`DeviceError::Spoilt`].
     pub fn check(&self, stream: &dyn Stream, holds: bool) -> Result<(), DeviceError> {
         check_room(stream, &self.device_range())?;
         let same_memory = self.region.slab().same_memory(self.payload.slab());
-        if same_memory && self.region.access().reads() && holds {
-            Ok(())
-        } else {
-            Err(DeviceError::NotRegistered { purpose: "reading" })
+        if !same_memory || !self.region.access().reads() || !holds {
+            return Err(DeviceError::NotRegistered { purpose: "reading" });
         }
+        if stream.dies_with_process() { Ok(()) } else { self.payload.lend() }
     }
 
     /// The address and length of each piece of memory that it is to be copied from, in order, for back ends. Valid while

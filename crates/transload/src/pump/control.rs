@@ -70,6 +70,7 @@ impl Control {
         let counts = feed.counts();
         Progress {
             accepted: counts.accepted + dropped_new,
+            redelivered: counts.redelivered,
             delivered,
             dropped: dropped + dropped_new,
             rejected: self.rejected.value(),

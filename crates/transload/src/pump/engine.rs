@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::control::Control;
-use super::feed::{Feed, FeedGauge};
+use super::feed::{Dry, Feed, FeedGauge};
 use super::flight::{Flight, State};
 use super::idle::{Idle, LONG, SHORT};
 use super::measure::Measure;
@@ -18,7 +18,6 @@ use crate::device::{
     Completion, CopyError, DeviceError, Download, Landing, Payload, Stream, Transfer, Upload,
 };
 use crate::region::Region;
-use crate::staging::DequeueError;
 
 /// How long a pump that ends waits for the device, and for reservations that are still being written.
 const LAST_WAIT: Duration = Duration::from_secs(2);
@@ -138,8 +137,12 @@ impl Engine {
                 self.measure.ages(payload.sampled_ages());
                 flight.failures = 0;
                 flight.state = State::Landed;
-                // Dropping it gives the slots back to the producers.
-                flight.kept = Some(payload).filter(|_| self.feed.keeps_until_delivered());
+                if self.feed.keeps_until_delivered() {
+                    payload.take_back();
+                    flight.kept = Some(payload);
+                } else {
+                    payload.done();
+                }
             }
             (Transfer::Download(download), Ok(())) => flight.state = State::Fetched(download.into_landing()),
             (Transfer::Upload(upload), Err(error)) => {
@@ -147,6 +150,10 @@ impl Engine {
             }
             (Transfer::Download(download), Err(error)) => {
                 self.failed(index, error, State::FetchAgain(download.into_landing()));
+            }
+            // Its messages are put back.
+            (Transfer::Quarantined { .. }, _) if self.feed.keeps_until_delivered() => {
+                flight.state = State::GivenUp
             }
             (Transfer::Quarantined { .. }, _) => self.give_up(index, "the device is lost"),
         }
@@ -164,8 +171,10 @@ impl Engine {
             flight.state = again;
             return;
         }
-        if let (State::FetchAgain(landing), Some(read_back)) = (again, &mut self.read_back) {
-            read_back.landings.push(landing);
+        match (again, &mut self.read_back) {
+            (State::FetchAgain(landing), Some(read_back)) => read_back.landings.push(landing),
+            (State::UploadAgain(upload), _) => upload.into_payload().done(),
+            _ => {}
         }
         self.give_up(index, reason);
     }
@@ -173,7 +182,9 @@ impl Engine {
     fn give_up(&mut self, index: usize, reason: impl Display) {
         let flight = &mut self.flights[index];
         flight.state = State::GivenUp;
-        flight.kept = None;
+        if let Some(payload) = flight.kept.take() {
+            payload.done();
+        }
         self.control.dropped.add_as_only_writer(flight.messages as u64);
         tracing::warn!(messages = flight.messages, "a batch was given up: {reason}");
     }
@@ -181,11 +192,15 @@ impl Engine {
     /// The device has refused to start a copy. What its driver refuses once may pass later; anything else does not.
     fn refused(&mut self, index: usize, error: DeviceError, again: State) {
         if matches!(error, DeviceError::Driver { .. }) {
-            self.failed(index, error, again);
+            return self.failed(index, error, again);
+        }
+        if self.feed.keeps_until_delivered() {
+            // Nobody touches it, and the pump ends: it is put back.
+            self.flights[index].state = again;
         } else {
             self.give_up(index, &error);
-            self.error.get_or_insert(error.into());
         }
+        self.error.get_or_insert(error.into());
     }
 
     /// Tries failed copies again, starts to read back what has landed, and moves the device's tail over what has come
@@ -275,9 +290,11 @@ impl Engine {
             }
             self.control.delivered.add_as_only_writer(flight.messages as u64);
         }
-        if let (Some(Flight { state: State::Fetched(landing), .. }), Some(read_back)) =
-            (self.flights.pop_front(), &mut self.read_back)
-        {
+        let Some(Flight { state, kept, .. }) = self.flights.pop_front() else { return true };
+        if let Some(payload) = kept {
+            payload.done();
+        }
+        if let (State::Fetched(landing), Some(read_back)) = (state, &mut self.read_back) {
             read_back.landings.push(landing);
         }
         true
@@ -303,8 +320,7 @@ impl Engine {
         }
         if !self.feed.reaches(self.batch_messages) {
             match self.feed.is_ready() {
-                Err(DequeueError::Closed) => return Fed::Drained,
-                Err(_) => return Fed::DeviceBusy,
+                Err(dry) => return self.dry(dry),
                 Ok(false) => {
                     self.first_seen = None;
                     return Fed::Nothing;
@@ -324,10 +340,19 @@ impl Engine {
                 self.submit(payload, room.start);
                 Fed::Batch
             }
-            Err(DequeueError::Closed) => Fed::Drained,
-            Err(DequeueError::TooManyBatches) => Fed::DeviceBusy,
-            // The oldest position is still being written.
-            Err(_) => Fed::Nothing,
+            Err(dry) => self.dry(dry),
+        }
+    }
+
+    fn dry(&mut self, dry: Dry) -> Fed {
+        match dry {
+            Dry::Empty => Fed::Nothing,
+            Dry::Closed => Fed::Drained,
+            Dry::Blocked => Fed::DeviceBusy,
+            Dry::Failed(error) => {
+                self.error.get_or_insert(error);
+                Fed::Drained
+            }
         }
     }
 
@@ -406,8 +431,8 @@ impl Engine {
                 self.complete(completion);
             }
         }
-        for flight in &self.flights {
-            if !matches!(flight.state, State::GivenUp) {
+        if !self.feed.keeps_until_delivered() {
+            for flight in self.flights.iter().filter(|flight| !matches!(flight.state, State::GivenUp)) {
                 self.control.dropped.add_as_only_writer(flight.messages as u64);
             }
         }
@@ -419,9 +444,10 @@ impl Engine {
         }
     }
 
-    fn report(self, elapsed: Duration) -> Report {
+    fn report(mut self, elapsed: Duration) -> Report {
         // What is still in flight comes back or is quarantined now.
         drop((self.flights, self.stream));
+        self.feed.settle(self.control.delivered.value() + self.control.dropped.value());
         let progress = self.control.progress(&self.gauge);
         let (batch_messages_p50, batch_messages_max) = self.measure.batch_messages();
         Report {

@@ -46,8 +46,9 @@ impl PumpStopper {
     /// counts as dropped, and what only the thread measures is not known.
     pub fn report_without_end(&self) -> Report {
         let progress = self.progress();
-        let dropped = progress.accepted.saturating_sub(progress.delivered);
-        Report::of(&Progress { dropped, ..progress }, &self.feed)
+        let (accepted, delivered, dropped) = (progress.accepted, progress.delivered, progress.dropped);
+        let dropped = self.feed.dropped_without_end(accepted, delivered, dropped);
+        Report::of(&Progress { accepted: delivered + dropped, dropped, ..progress }, &self.feed)
     }
 }
 

@@ -68,6 +68,8 @@ mod progress;
 mod pump;
 mod queue;
 mod report;
+#[cfg(target_os = "linux")]
+mod shared_feed;
 mod sink;
 mod slot_layout;
 #[cfg(unix)]
@@ -83,6 +85,8 @@ pub use options::PumpOptions;
 pub use progress::Progress;
 pub use pump::Pump;
 pub use report::Report;
+#[cfg(target_os = "linux")]
+pub use shared_feed::SharedFeed;
 pub use sink::{Landed, Sink};
 pub use slot_layout::{LENGTH_BYTES, SlotLayout};
 #[cfg(unix)]

@@ -135,6 +135,8 @@ impl Pump {
     pub fn ring(&self) -> Option<&StagingRing> {
         match &self.feed {
             Feed::Ring(consumer) => Some(consumer),
+            #[cfg(target_os = "linux")]
+            Feed::Shared(_) => None,
         }
     }
 

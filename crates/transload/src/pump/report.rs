@@ -11,6 +11,8 @@ use super::{Latency, Progress, PumpError};
 pub struct Report {
     /// Messages accepted. A slot that was claimed and not committed when the pump ended counts as one that was dropped.
     pub accepted: u64,
+    /// Those of them that an earlier consumer of a shared ring had taken, and was not done with.
+    pub redelivered: u64,
     /// Messages that arrived on the device, and were read back where that was asked for.
     pub delivered: u64,
     /// Accepted messages that did not arrive.
@@ -44,11 +46,12 @@ impl Report {
     pub(super) fn of(progress: &Progress, feed: &FeedGauge) -> Self {
         Self {
             accepted: progress.accepted,
+            redelivered: progress.redelivered,
             delivered: progress.delivered,
             dropped: progress.dropped,
             rejected: progress.rejected,
             skipped: progress.skipped,
-            quarantined: feed.counts().quarantined,
+            quarantined: feed.quarantined(),
             bytes: progress.delivered * feed.message_size() as u64,
             ..Self::default()
         }
