@@ -167,14 +167,10 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
         usize::try_from(pending).map_or(0, |pending| if pending > self.ring_slots() { 0 } else { pending })
     }
 
-    /// Messages that have been published since the ring was new: those at least whose sending had returned to this thread.
-    pub fn published(&self) -> u64 {
-        self.word(TAIL).load(Ordering::Relaxed)
-    }
-
-    /// How many of the messages that were published are done, from the first on.
+    /// How many of the messages that were published are done, from the first on; or fewer, for a while after a consumer has
+    /// died.
     pub fn done(&self) -> u64 {
-        self.word(HEAD).load(Ordering::Relaxed)
+        self.oldest(self.head().load(Ordering::Relaxed))
     }
 
     /// Who has a buffer at this moment; nobody if it is free, or if its word makes no sense.

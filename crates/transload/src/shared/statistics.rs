@@ -17,8 +17,6 @@ pub struct SharedStatistics {
     pub published: u64,
     /// Messages that are published and not done.
     pub pending: usize,
-    /// Messages that have been published.
-    pub published: u64,
     /// Messages that were taken once more, since the consumer that had taken them died.
     pub redelivered: u64,
     /// Cells of the ring that named no message.
@@ -76,7 +74,6 @@ impl SharedRegion {
             free,
             published: parts.published(),
             pending: parts.pending(),
-            published: parts.published(),
             redelivered: parts.count(SharedCount::Redelivered),
             spoiled: parts.count(SharedCount::Spoiled),
             reclaimed: parts.count(SharedCount::Reclaimed),
