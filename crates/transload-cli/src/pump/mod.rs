@@ -1,7 +1,6 @@
 //! `transload pump`: from a source, through a ring, onto a device, and a report.
 
 mod args;
-mod assembler;
 mod check;
 mod digest;
 mod progress;

@@ -93,7 +93,7 @@ pub use lent::SharedLent;
 pub use member_error::{
     ConsumerError, JoinError, OutOfBuffer, SendError, SendRefused, SharedAcquireError, TakeError,
 };
-pub use named::{NamedObject, named_objects, unlink_named};
+pub use named::{NamedObject, named_objects, unlink_dead_named, unlink_named};
 pub use pool::SharedPool;
 pub use provided::SharedStorage;
 pub use region::SharedRegion;

@@ -1,10 +1,10 @@
 //! What a region counts, and who holds what.
 
-use transload_core::{SharedCount, SlotState};
+use transload_core::{Recovered, SharedCount, SlotState};
 
 use super::entry::Entry;
 use super::locks::Byte;
-use super::member::parts;
+use super::member::{parts, recover_dead};
 use super::region::SharedRegion;
 
 /// Counts of a region, since it was made. Any member may have written them: they are for people to read.
@@ -144,6 +144,15 @@ impl SharedRegion {
         let live = |number| Entry::of(self, number).is_live();
         holders.retain(|holder| has(holder) || (holder.member != 0 && live(holder.member)));
         holders
+    }
+
+    /// Gives back what members had that are proven to be dead, and says what it found: for those who are no member.
+    /// Members have [`SharedPool::recover`](super::SharedPool::recover), and do it by themselves.
+    pub fn recover(&self) -> Recovered {
+        if self.check_process().is_err() {
+            return Recovered::default();
+        }
+        recover_dead(self, &parts(self), None)
     }
 
     fn indices(&self) -> std::ops::Range<u32> {
