@@ -6,6 +6,7 @@
     reason = "these are tests, kept in a library: they panic where a test fails"
 )]
 
+pub mod half_made;
 pub mod inherit;
 pub mod kill;
 pub mod operation;

@@ -1,7 +1,7 @@
 //! What a victim does between two marks.
 
 use std::mem::ManuallyDrop;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use transload::device::{Driver, host};
 use transload::region::Access;
@@ -57,8 +57,18 @@ pub enum Operation {
     TakeBack,
     /// Lending two taken messages to a device.
     LendBatch,
-    /// Keeping two taken messages from everybody for ever.
+    /// Keeping two taken messages that are lent to a device from everybody for ever.
     Quarantine,
+    /// Making a region.
+    Create,
+    /// Opening one.
+    Open,
+    /// Becoming a member.
+    Join,
+    /// Becoming a member by the number of one that has died with a buffer of each kind.
+    JoinAfterDead,
+    /// Ceasing to be one.
+    Leave,
     /// Wrong on purpose: takes a buffer, then writes down whose it is.
     TwinAcquire,
     /// Wrong on purpose: claims a place in the ring, then fills it.
@@ -72,13 +82,14 @@ pub enum Operation {
 }
 
 use Operation::{
-    Acquire, AcquireNothing, BecomeConsumer, EndConsumer, Finish, FinishAll, IntoLeases, Lend, LendBatch,
-    Quarantine, Recover, Release, Send, SendBehindDead, SendCopy, SendFull, SendTooLate, Take, TakeBack,
-    TakeBehindDead, TakeNothing, TwinAcquire, TwinFinish, TwinRecover, TwinSend, TwinTake,
+    Acquire, AcquireNothing, BecomeConsumer, Create, EndConsumer, Finish, FinishAll, IntoLeases, Join,
+    JoinAfterDead, Leave, Lend, LendBatch, Open, Quarantine, Recover, Release, Send, SendBehindDead,
+    SendCopy, SendFull, SendTooLate, Take, TakeBack, TakeBehindDead, TakeNothing, TwinAcquire, TwinFinish,
+    TwinRecover, TwinSend, TwinTake,
 };
 
 /// All of them, by the names that they have on the victim's command line.
-const NAMES: [(&str, Operation); 26] = [
+const NAMES: [(&str, Operation); 31] = [
     ("acquire", Acquire),
     ("acquire-nothing", AcquireNothing),
     ("release", Release),
@@ -100,6 +111,11 @@ const NAMES: [(&str, Operation); 26] = [
     ("take-back", TakeBack),
     ("lend-batch", LendBatch),
     ("quarantine", Quarantine),
+    ("create", Create),
+    ("open", Open),
+    ("join", Join),
+    ("join-after-dead", JoinAfterDead),
+    ("leave", Leave),
     ("twin-acquire", TwinAcquire),
     ("twin-send", TwinSend),
     ("twin-recover", TwinRecover),
@@ -155,8 +171,16 @@ impl Operation {
 ///
 /// If the region is not as the operation wants it.
 pub fn perform(operation: Operation, file: OwnedFd) -> i32 {
-    let view = View::of_file(std::os::fd::AsFd::as_fd(&file)).unwrap();
+    let view = View::of_file(file.as_fd()).unwrap();
+    match operation {
+        Create => return code(between_marks(|| SharedRegion::builder(4, 256).members(4).create())),
+        Open => return code(between_marks(|| SharedRegion::open(file))),
+        _ => {}
+    }
     let region = SharedRegion::open(file).unwrap();
+    if matches!(operation, Join | JoinAfterDead) {
+        return code(between_marks(|| SharedPool::join(&region, "victim")));
+    }
     let pool = SharedPool::join(&region, "victim").unwrap();
     let ring = pool.ring();
     let me = pool.member();
@@ -198,6 +222,12 @@ pub fn perform(operation: Operation, file: OwnedFd) -> i32 {
             EXIT_DONE
         }
         Lend | TakeBack => lend(operation, &pool),
+        Leave => {
+            drop(ring);
+            between_marks(|| drop(pool));
+            EXIT_DONE
+        }
+        Create | Open | Join | JoinAfterDead => unreachable!("done before anybody joins"),
         TwinAcquire => {
             // What it has is a number only, and stays out until this process is over.
             if between_marks(|| twin::acquire(&view, me)).is_some() { EXIT_DONE } else { EXIT_EXHAUSTED }
@@ -242,7 +272,10 @@ fn with_taken(operation: Operation, ring: &SharedRing) -> i32 {
                 return EXIT_REFUSED;
             }
         }
-        Quarantine => between_marks(|| batch.quarantine()),
+        Quarantine => {
+            batch.lend(true).unwrap();
+            between_marks(|| batch.quarantine());
+        }
         _ => between_marks(|| drop(batch)),
     }
     EXIT_DONE
@@ -264,6 +297,11 @@ fn lend(operation: Operation, pool: &SharedPool) -> i32 {
     let lent = lease.lend(&registered).unwrap();
     drop(between_marks(|| lent.take_back()));
     EXIT_DONE
+}
+
+/// For its result alone.
+fn code<T, E>(result: Result<T, E>) -> i32 {
+    if result.is_ok() { EXIT_DONE } else { EXIT_REFUSED }
 }
 
 fn written(pool: &SharedPool) -> SharedLease {

@@ -117,7 +117,7 @@ impl Scene {
             Operation::FinishAll => (4, 0),
             Operation::TakeBehindDead => (2, 0),
             Operation::Recover | Operation::BecomeConsumer | Operation::TwinRecover => (0, 0),
-            Operation::SendTooLate | Operation::TakeNothing => (0, 0),
+            Operation::SendTooLate | Operation::TakeNothing | Operation::JoinAfterDead => (0, 0),
             _ => (1, 0),
         };
         if self.operation == Operation::TakeBehindDead {
@@ -148,20 +148,23 @@ impl Scene {
             }
             _ => {}
         }
+        if self.operation == Operation::JoinAfterDead {
+            self.bury(VICTIM);
+        }
         if matches!(self.operation, Operation::Recover | Operation::BecomeConsumer | Operation::TwinRecover) {
-            self.bury();
+            self.bury(CORPSE);
         }
     }
 
-    /// Leaves a dead member with a buffer of each kind: owned, sent and not in the ring, sent, taken.
-    fn bury(&mut self) {
+    /// Leaves a dead member, by its number, with a buffer of each kind: owned, sent and not in the ring, sent, taken.
+    fn bury(&mut self, dead: u16) {
         let tail = self.view.tail().load();
         let states = [(SlotState::Owned, None), (SlotState::Sent, None)];
         let named = [(SlotState::Sent, Some(UNTAKEN_ID)), (SlotState::Owned, Some(TAKEN_ID))];
         // Those that it had taken come first in the ring.
         let mut position = tail + 1;
         for (index, (state, id)) in (0_u32..).zip(states.into_iter().chain(named)) {
-            let slot = Slot { owner: CORPSE, state, len_bytes: 8, ..self.view.slot(index) };
+            let slot = Slot { owner: dead, state, len_bytes: 8, ..self.view.slot(index) };
             self.view.slots()[index as usize].store(slot.to_word());
             if let Some(id) = id {
                 self.view.set_id(index, id);
@@ -171,7 +174,7 @@ impl Scene {
             }
         }
         self.view.tail().store(tail + 2);
-        self.view.member_state(CORPSE).store(3);
+        self.view.member_state(dead).store(3);
         self.sent.extend([TAKEN_ID, UNTAKEN_ID]);
     }
 
