@@ -8,10 +8,12 @@
 
 pub mod half_made;
 pub mod inherit;
+pub mod interplay;
 pub mod kill;
 pub mod operation;
 pub mod path;
 pub mod scene;
+pub mod stop;
 pub mod trace;
 pub mod twin;
 pub mod view;

@@ -135,6 +135,8 @@ pub const EXIT_EXHAUSTED: i32 = 21;
 pub const EXIT_EMPTY: i32 = 22;
 /// How it exits if others were faster several times over.
 pub const EXIT_CONTENDED: i32 = 23;
+/// How it exits if the region is spoilt for it.
+pub const EXIT_POISONED: i32 = 25;
 /// How it exits if it was refused for any other reason.
 pub const EXIT_REFUSED: i32 = 24;
 
@@ -149,9 +151,21 @@ impl Operation {
         NAMES.iter().find(|(other, _)| *other == name).map(|&(_, operation)| operation)
     }
 
-    /// Whether its victim has the consumer's role.
-    pub fn is_consumer(self) -> bool {
-        self.taken() > 0 || matches!(self, Take | TakeBehindDead | TakeNothing | EndConsumer | TwinTake)
+    /// Whether its victim may have the consumer's role.
+    pub fn may_be_consumer(self) -> bool {
+        let takes = matches!(self, Take | TakeBehindDead | TakeNothing | TwinTake);
+        takes || self.taken() > 0 || matches!(self, BecomeConsumer | EndConsumer)
+    }
+
+    /// Whether it sends a message where there is room.
+    pub fn sends(self) -> bool {
+        matches!(self, Send | SendBehindDead | SendCopy | SendFull | SendTooLate | TwinSend)
+    }
+
+    /// How many messages are done once the victim has ended.
+    pub fn done_in_the_end(self) -> usize {
+        let takes = matches!(self, Take | TakeBehindDead | TakeNothing);
+        if takes { 2 } else { self.taken() }
     }
 
     /// How many messages the victim has taken before it begins.
@@ -182,8 +196,20 @@ pub fn perform(operation: Operation, file: OwnedFd) -> i32 {
         return code(between_marks(|| SharedPool::join(&region, "victim")));
     }
     let pool = SharedPool::join(&region, "victim").unwrap();
-    let ring = pool.ring();
-    let me = pool.member();
+    if operation == Leave {
+        between_marks(|| drop(pool));
+        return EXIT_DONE;
+    }
+    let code = act(operation, &view, &pool);
+    // What it holds is given back by now, and nobody may have taken any of it away.
+    match pool.try_acquire() {
+        Err(SharedAcquireError::Poisoned(_)) => EXIT_POISONED,
+        _ => code,
+    }
+}
+
+fn act(operation: Operation, view: &View, pool: &SharedPool) -> i32 {
+    let (ring, me) = (pool.ring(), pool.member());
     match operation {
         Acquire | AcquireNothing => match between_marks(|| pool.try_acquire()) {
             Ok(_) => EXIT_DONE,
@@ -195,7 +221,7 @@ pub fn perform(operation: Operation, file: OwnedFd) -> i32 {
             EXIT_DONE
         }
         Send | SendBehindDead | SendFull | SendTooLate => {
-            let lease = written(&pool);
+            let lease = written(pool);
             send_code(between_marks(|| ring.try_send(lease, 8)).map_err(|refused| refused.error))
         }
         SendCopy => send_code(between_marks(|| ring.try_send_copy(&VICTIM_ID.to_le_bytes()))),
@@ -221,34 +247,31 @@ pub fn perform(operation: Operation, file: OwnedFd) -> i32 {
             between_marks(|| drop(consumer));
             EXIT_DONE
         }
-        Lend | TakeBack => lend(operation, &pool),
-        Leave => {
-            drop(ring);
-            between_marks(|| drop(pool));
-            EXIT_DONE
+        Lend | TakeBack => lend(operation, pool),
+        Create | Open | Join | JoinAfterDead | Leave => {
+            unreachable!("done without a member, or with its last handle")
         }
-        Create | Open | Join | JoinAfterDead => unreachable!("done before anybody joins"),
         TwinAcquire => {
             // What it has is a number only, and stays out until this process is over.
-            if between_marks(|| twin::acquire(&view, me)).is_some() { EXIT_DONE } else { EXIT_EXHAUSTED }
+            if between_marks(|| twin::acquire(view, me)).is_some() { EXIT_DONE } else { EXIT_EXHAUSTED }
         }
         TwinSend => {
-            let lease = ManuallyDrop::new(written(&pool));
-            if between_marks(|| twin::send(&view, me, lease.index(), 8)) { EXIT_DONE } else { EXIT_FULL }
+            let lease = ManuallyDrop::new(written(pool));
+            if between_marks(|| twin::send(view, me, lease.index(), 8)) { EXIT_DONE } else { EXIT_FULL }
         }
         TwinRecover => {
-            between_marks(|| twin::recover(&view, crate::scene::CORPSE));
+            between_marks(|| twin::recover(view, crate::scene::CORPSE));
             EXIT_DONE
         }
         TwinFinish => {
             let mut consumer = ring.consumer().unwrap();
             let batch = ManuallyDrop::new(consumer.take(operation.taken()).unwrap());
-            between_marks(|| twin::finish(&view, me, batch.first_position(), batch.messages()));
+            between_marks(|| twin::finish(view, me, batch.first_position(), batch.messages()));
             EXIT_DONE
         }
         TwinTake => {
             let consumer = ManuallyDrop::new(ring.consumer().unwrap());
-            between_marks(|| twin::take(&view, me, 2));
+            between_marks(|| twin::take(view, me, 2));
             drop(ManuallyDrop::into_inner(consumer));
             EXIT_DONE
         }
