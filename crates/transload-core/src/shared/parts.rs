@@ -152,6 +152,13 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
         &self.sleepers.as_ref()[sleeper.place()]
     }
 
+    /// How many messages were published since the words were made; a sender that is about to say so, or has died before it
+    /// did, may have published one more.
+    pub fn published(&self) -> u64 {
+        let (tail, head) = (self.tail().load(Ordering::Relaxed), self.head().load(Ordering::Relaxed));
+        if head.wrapping_sub(tail).cast_signed() > 0 { head } else { tail }
+    }
+
     /// Messages in the ring that are published and not done: at some moment during the call, and at most the ring's size.
     pub fn pending(&self) -> usize {
         let oldest = self.oldest(self.head().load(Ordering::Relaxed));

@@ -365,8 +365,8 @@ mod tests {
         let new = Recipe::default;
         assert_eq!(kinds(new()), [Kind::Base]);
         assert_eq!(kinds(Recipe { pages_2m: Policy::Require, pages_1g: Policy::Prefer, ..new() }), [two]);
-        let (transparent, pages_2m, pages_1g) = (Policy::Prefer, Policy::Prefer, Policy::Prefer);
-        let all = Recipe { transparent, pages_2m, pages_1g, ..new() };
+        let wanted = Policy::Prefer;
+        let all = Recipe { transparent: wanted, pages_2m: wanted, pages_1g: wanted, ..new() };
         assert_eq!(kinds(all), [one, two, Kind::Transparent, Kind::Base]);
     }
 

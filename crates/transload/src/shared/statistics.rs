@@ -13,6 +13,8 @@ use super::region::SharedRegion;
 pub struct SharedStatistics {
     /// Buffers that are free at the moment.
     pub free: usize,
+    /// Messages that were published, once each.
+    pub published: u64,
     /// Messages that are published and not done.
     pub pending: usize,
     /// Messages that were taken once more, since the consumer that had taken them died.
@@ -70,6 +72,7 @@ impl SharedRegion {
         }
         SharedStatistics {
             free,
+            published: parts.published(),
             pending: parts.pending(),
             redelivered: parts.count(SharedCount::Redelivered),
             spoiled: parts.count(SharedCount::Spoiled),
