@@ -10,7 +10,7 @@ use rustix::{
 use super::{
     error::SlabError,
     limits,
-    mapping::{MapError, Mapping, Pages},
+    mapping::{MapError, Mapping, Pages, Rights},
     numa,
     placement::{Placement, Source},
     recipe::{self, Recipe},
@@ -51,7 +51,11 @@ pub(super) fn allocate(file: BorrowedFd<'_>, len_bytes: usize) -> Result<(), Map
 }
 
 /// Maps memory that another process made: the whole file, which has `len_bytes`. Page-locked if that is allowed.
-pub(crate) fn attach(file: BorrowedFd<'_>, len_bytes: usize) -> Result<(Mapping, Placement), SlabError> {
+pub(crate) fn attach(
+    file: BorrowedFd<'_>,
+    len_bytes: usize,
+    rights: Rights,
+) -> Result<(Mapping, Placement), SlabError> {
     /// `HUGETLBFS_MAGIC` of include/uapi/linux/magic.h.
     const HUGE_PAGES: u64 = 0x9584_58f6;
     let failed =
@@ -67,9 +71,9 @@ pub(crate) fn attach(file: BorrowedFd<'_>, len_bytes: usize) -> Result<(Mapping,
         let align_bytes = if len_bytes < huge_bytes { recipe::grain_bytes() } else { huge_bytes };
         (Pages::Base { align_bytes }, rustix::param::page_size())
     };
-    let mapping = Mapping::of_file(file, len_bytes, pages).map_err(failed)?;
+    let mapping = Mapping::of_file(file, len_bytes, pages, rights).map_err(failed)?;
     mapping.dont_fork().map_err(failed)?;
-    mapping.look_up().map_err(failed)?;
+    mapping.look_up(rights).map_err(failed)?;
     let mut fallbacks = Vec::new();
     let lock = Recipe::default().lock_pages(is_of_pool, &mapping, true, &mut fallbacks)?;
     if let [refusal] = &fallbacks[..] {

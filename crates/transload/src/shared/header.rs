@@ -191,7 +191,8 @@ impl Header {
         Header::words_of_file(file).is_ok_and(|words| words[0] == MAGIC)
     }
 
-    fn words_of_file(file: BorrowedFd<'_>) -> Result<[u64; WORDS], SharedError> {
+    /// The words that a file begins with, read once.
+    pub(super) fn words_of_file(file: BorrowedFd<'_>) -> Result<[u64; WORDS], SharedError> {
         let mut bytes = [0; WORDS * size_of::<u64>()];
         let mut read = 0;
         while read < bytes.len() {

@@ -124,9 +124,7 @@ impl Locks {
         if self.mine().contains(&byte) {
             return Ok(true);
         }
-        let mut lock = description(libc::F_WRLCK, byte.offset(), 1);
-        self.call(libc::F_OFD_GETLK, &mut lock)?;
-        Ok(libc::c_int::from(lock.l_type) != libc::F_UNLCK)
+        is_locked_by_another(self.file.as_fd(), byte)
     }
 
     fn mine(&self) -> MutexGuard<'_, Vec<Byte>> {
@@ -152,10 +150,21 @@ impl Locks {
     }
 
     fn call(&self, command: libc::c_int, lock: &mut libc::flock) -> io::Result<()> {
-        // SAFETY: these commands read one `flock`, and F_OFD_GETLK writes it.
-        let result = unsafe { libc::fcntl(self.file.as_raw_fd(), command, std::ptr::from_mut(lock)) };
-        if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        call(self.file.as_fd(), command, lock)
     }
+}
+
+/// Whether a byte is locked by another description than this one.
+pub(super) fn is_locked_by_another(file: BorrowedFd<'_>, byte: Byte) -> io::Result<bool> {
+    let mut lock = description(libc::F_WRLCK, byte.offset(), 1);
+    call(file, libc::F_OFD_GETLK, &mut lock)?;
+    Ok(libc::c_int::from(lock.l_type) != libc::F_UNLCK)
+}
+
+fn call(file: BorrowedFd<'_>, command: libc::c_int, lock: &mut libc::flock) -> io::Result<()> {
+    // SAFETY: these commands read one `flock`, and F_OFD_GETLK writes it.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), command, std::ptr::from_mut(lock)) };
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 impl Drop for Locks {
@@ -183,8 +192,13 @@ fn description(kind: libc::c_int, first: libc::off_t, count: libc::off_t) -> lib
 
 /// Opens the file of a descriptor anew, for a description with locks of its own.
 pub(super) fn reopen(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    reopen_as(file, OFlags::RDWR)
+}
+
+/// As [`reopen`], for reading, writing or both.
+pub(super) fn reopen_as(file: BorrowedFd<'_>, access: OFlags) -> io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let again = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let again = rustix::fs::open(path, access | OFlags::CLOEXEC, Mode::empty())?;
     let (one, other) = (rustix::fs::fstat(file)?, rustix::fs::fstat(&again)?);
     // What is mounted there need not be this process's.
     if (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino) {

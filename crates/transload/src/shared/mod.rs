@@ -68,6 +68,7 @@ mod geometry;
 pub mod handover;
 mod header;
 mod held;
+pub mod isolated;
 mod lease;
 mod lent;
 mod locks;
