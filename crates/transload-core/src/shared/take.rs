@@ -12,8 +12,10 @@ use super::word::{FutexWord, SharedWord};
 use crate::sync::{AtomicU64, Ordering, is_weak, order};
 use crate::wait::Barrier;
 
-/// In a note: the message had been taken before.
-const AGAIN: u64 = 1 << 32;
+/// In a note: there is a message, taken and not done.
+const HELD: u64 = 1 << 32;
+/// In a note: it had been taken before.
+const AGAIN: u64 = 1 << 33;
 
 /// The consumer's place in the ring. There is one consumer at a time, which is for the caller to see to.
 #[derive(Debug)]
@@ -114,14 +116,30 @@ impl<P: AsRef<[SharedWord]>> SharedNotes<P> {
         &words[(position & (words.len() as u64 - 1)) as usize].0
     }
 
-    fn note(&self, position: u64, message: &SharedMessage) {
-        let again = if message.redelivered { AGAIN } else { 0 };
-        self.at(position).store(again | u64::from(message.index), Ordering::Relaxed);
+    /// Notes a message, if the place is free, as it always is unless somebody lies. Ordered by the cell, as everything
+    /// here.
+    fn note(&self, position: u64, message: &SharedMessage) -> bool {
+        let note = self.at(position);
+        let is_free = note.load(Ordering::Relaxed) == 0;
+        if is_free {
+            let again = if message.redelivered { AGAIN } else { 0 };
+            note.store(HELD | again | u64::from(message.index), Ordering::Relaxed);
+        }
+        is_free
     }
 
+    /// The buffer of a message, and whether it had been taken before.
     #[expect(clippy::cast_possible_truncation, reason = "the lower half is the buffer")]
-    fn index(&self, position: u64) -> u32 {
-        self.at(position).load(Ordering::Relaxed) as u32
+    fn get(&self, position: u64) -> Option<(u32, bool)> {
+        let note = self.at(position).load(Ordering::Relaxed);
+        (note & HELD != 0).then_some((note as u32, note & AGAIN != 0))
+    }
+
+    /// Takes a note out, before its cell is empty: afterwards it is the next message's.
+    fn take(&self, position: u64) -> Option<u32> {
+        let (index, _) = self.get(position)?;
+        self.at(position).store(0, Ordering::Relaxed);
+        Some(index)
     }
 }
 
@@ -156,15 +174,16 @@ where
         self.check()?;
         let mut first = reader.next;
         let mut count = 0;
-        // Beyond all cells there is nothing that has not been looked at.
-        for _ in 0..self.parts.ring_slots() {
+        // So many may an earlier consumer have had and be done with, and so many follow.
+        for _ in 0..2 * self.parts.ring_slots() {
             if count == max {
                 break;
             }
             match self.look_at(reader.next) {
-                Look::Message(message) => {
-                    notes.note(reader.next, &message);
-                    count += 1;
+                Look::Message(message) if notes.note(reader.next, &message) => count += 1,
+                // The message of a lap before, in the same cell, is not done: two batches would have one buffer.
+                Look::Message(_) => {
+                    return Err(self.poisoned(Poisoned::Astray { position: reader.next }).into());
                 }
                 // A run has no gaps.
                 Look::Pass if count > 0 => break,
@@ -265,7 +284,6 @@ where
     }
 
     /// One of the messages taken, counted from 0.
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half is the buffer")]
     pub fn message(
         &self,
         notes: &SharedNotes<impl AsRef<[SharedWord]>>,
@@ -273,10 +291,9 @@ where
         nth: usize,
     ) -> Option<SharedMessage> {
         let position = (nth < taken.count).then(|| taken.first.wrapping_add(nth as u64))?;
-        let note = notes.at(position).load(Ordering::Relaxed);
-        let index = note as u32;
+        let (index, redelivered) = notes.get(position)?;
         let len_bytes = SlotWord(self.held(index).load(Ordering::Relaxed)).len();
-        Some(SharedMessage { index, len_bytes, redelivered: note & AGAIN != 0 })
+        Some(SharedMessage { index, len_bytes, redelivered })
     }
 
     /// Is done with messages: they will not be delivered again, their buffers are free. Says whether somebody waits for
@@ -317,8 +334,7 @@ where
         let twin_frees_first = is_weak!(SharedFreeFirst);
         for nth in 0..taken.count {
             let position = taken.first.wrapping_add(nth as u64);
-            // Read before the cell is empty: the note is the next message's then.
-            let index = notes.index(position);
+            let Some(index) = notes.take(position) else { continue };
             if twin_frees_first {
                 end(index)?;
             }
@@ -347,7 +363,7 @@ where
         if taken.count == 0 {
             return Ok(None);
         }
-        let index = notes.index(taken.first);
+        let Some(index) = notes.take(taken.first) else { return Ok(None) };
         self.empty(taken.first);
         taken.first = taken.first.wrapping_add(1);
         taken.count -= 1;
@@ -369,7 +385,8 @@ where
     ) -> Result<(), Poisoned> {
         let state = if lent { SlotState::Lent } else { SlotState::Owned };
         (0..taken.count)
-            .try_for_each(|nth| self.turn(notes.index(taken.first.wrapping_add(nth as u64)), state))
+            .filter_map(|nth| notes.get(taken.first.wrapping_add(nth as u64)))
+            .try_for_each(|(index, _)| self.turn(index, state))
     }
 
     /// Moves the head over the positions that are done. A hint for the next consumer, who looks for itself from there.
