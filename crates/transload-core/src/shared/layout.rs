@@ -23,6 +23,8 @@ pub const SLEEPER_WORDS: usize = 2 * 2 * LINE;
 pub(super) const TAIL: usize = 0;
 /// The position before which all messages are done: a hint that the consumer moves on.
 pub(super) const HEAD: usize = LINE;
+/// The number of the consumer: for people to read.
+pub(super) const CONSUMER: usize = 4 * LINE;
 /// In a member's entry: how many buffers it has given back.
 pub(super) const RELEASED: usize = 0;
 

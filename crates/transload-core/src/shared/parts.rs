@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::cell::Cell;
 use super::layout::{
-    CONTROL_WORDS, HEAD, MAX_MEMBERS, MAX_RING_SLOTS, MAX_SHARED_BUFFERS, MEMBER_WORDS, RELEASED,
+    CONSUMER, CONTROL_WORDS, HEAD, MAX_MEMBERS, MAX_RING_SLOTS, MAX_SHARED_BUFFERS, MEMBER_WORDS, RELEASED,
     SLEEPER_WORDS, SharedCount, Sleeper, TAIL,
 };
 use super::slot::{Holding, SlotState, SlotWord};
@@ -120,6 +120,11 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
         self.members.as_ref().len() / MEMBER_WORDS - 1
     }
 
+    /// Whether this can be a member's number.
+    pub(super) fn is_member(&self, number: u16) -> bool {
+        (1..=self.members()).contains(&usize::from(number))
+    }
+
     /// A count at this moment.
     pub fn count(&self, count: SharedCount) -> u64 {
         self.word(count.place()).load(Ordering::Relaxed)
@@ -132,9 +137,26 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
         self.word(count.place()).fetch_add(more, order!(SharedTally, Release));
     }
 
+    /// Who says that it is the consumer; 0 if nobody does.
+    pub fn consumer(&self) -> u16 {
+        u16::try_from(self.word(CONSUMER).load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Notes who is the consumer.
+    pub fn set_consumer(&self, member: u16) {
+        self.word(CONSUMER).store(member.into(), Ordering::Relaxed);
+    }
+
     /// The word that some sleep on.
     pub fn sleeper(&self, sleeper: Sleeper) -> &FutexWord {
         &self.sleepers.as_ref()[sleeper.place()]
+    }
+
+    /// How many messages were published since the words were made; a sender that is about to say so, or has died before it
+    /// did, may have published one more.
+    pub fn published(&self) -> u64 {
+        let (tail, head) = (self.tail().load(Ordering::Relaxed), self.head().load(Ordering::Relaxed));
+        if head.wrapping_sub(tail).cast_signed() > 0 { head } else { tail }
     }
 
     /// Messages in the ring that are published and not done: at some moment during the call, and at most the ring's size.
@@ -143,6 +165,12 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
         let pending = self.tail().load(Ordering::Relaxed).wrapping_sub(oldest);
         // Of two moments, or of somebody who lies.
         usize::try_from(pending).map_or(0, |pending| if pending > self.ring_slots() { 0 } else { pending })
+    }
+
+    /// How many of the messages that were published are done, from the first on; or fewer, for a while after a consumer has
+    /// died.
+    pub fn done(&self) -> u64 {
+        self.oldest(self.head().load(Ordering::Relaxed))
     }
 
     /// Who has a buffer at this moment; nobody if it is free, or if its word makes no sense.

@@ -108,8 +108,7 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
     fn recover_slot(&self, index: u32, word: SlotWord, is_named: bool, found: &mut Recovered) {
         let (after, counter) = match (word.state(), is_named) {
             // Taken by a consumer that died: delivered once more.
-            (Some(SlotState::Owned), true) => (word.with(0, SlotState::Sent), &mut found.put_back),
-            (Some(SlotState::Lent), true) => (word.with(0, SlotState::Sent).tainted(), &mut found.put_back),
+            (Some(SlotState::Owned | SlotState::Lent), true) => (word.put_back(), &mut found.put_back),
             (Some(SlotState::Owned | SlotState::Sent), false) => (word.let_go(), &mut found.freed),
             (Some(SlotState::Lent), false) => (word.tainted().let_go(), &mut found.quarantined),
             // In the ring: whole, and the consumer's. Or nothing of a member's.

@@ -47,6 +47,12 @@ impl fmt::Display for SharedSendError {
 
 impl core::error::Error for SharedSendError {}
 
+impl From<Poisoned> for SharedSendError {
+    fn from(why: Poisoned) -> Self {
+        Self::Poisoned(why)
+    }
+}
+
 impl<W, F, P, B> SharedMember<W, F, P, B>
 where
     W: AsRef<[SharedWord]>,
@@ -95,7 +101,8 @@ where
         // for one that is still there.
         let tail = self.parts.tail().load(order!(SharedTail, Acquire));
         let cell = Cell(self.parts.cell(tail).load(Ordering::Relaxed));
-        cell.lap(self.parts.lap_of(tail)) == Lap::Behind && self.parts.tail().load(Ordering::Relaxed) == tail
+        let is_behind = cell.is_full() && cell.lap(self.parts.lap_of(tail)) == Lap::Behind;
+        is_behind && self.parts.tail().load(Ordering::Relaxed) == tail
     }
 
     /// Names the buffer in the cell of the next position.
@@ -120,11 +127,13 @@ where
                 }
                 // Its sender has not moved the tail on yet, and may be dead.
                 Lap::Here | Lap::Done => self.pass(tail),
-                Lap::Behind if self.parts.tail().load(Ordering::Relaxed) == tail => {
-                    return Err(SharedSendError::Full);
+                // The tail has moved on meanwhile; if somebody lies, the bound ends that.
+                Lap::Behind | Lap::Astray if self.parts.tail().load(Ordering::Relaxed) != tail => {}
+                Lap::Behind if seen.is_full() => return Err(SharedSendError::Full),
+                // A tail never passes a position that is not published.
+                Lap::Behind | Lap::Astray => {
+                    return Err(self.poisoned(Poisoned::Astray { position: tail }).into());
                 }
-                // The tail has moved on meanwhile, or somebody lies: the bound ends that.
-                Lap::Behind | Lap::Astray => {}
             }
         }
         Err(SharedSendError::Contended)

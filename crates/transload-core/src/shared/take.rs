@@ -12,15 +12,17 @@ use super::word::{FutexWord, SharedWord};
 use crate::sync::{AtomicU64, Ordering, is_weak, order};
 use crate::wait::Barrier;
 
-/// In a note: there is a message, taken and not done.
-const HELD: u64 = 1 << 32;
-/// In a note: it had been taken before.
-const AGAIN: u64 = 1 << 33;
+/// In a note: there is one.
+const NOTED: u64 = 1 << 33;
+/// In a note: the message had been taken before.
+const AGAIN: u64 = 1 << 32;
 
 /// The consumer's place in the ring. There is one consumer at a time, which is for the caller to see to.
 #[derive(Debug)]
 pub struct SharedReader {
     next: u64,
+    /// How many positions it may find done: those of consumers before it, which are known to end.
+    passes_left: u64,
 }
 
 /// What a consumer has noted of the messages that it has taken, in private memory: for each position, which buffer it is
@@ -116,30 +118,26 @@ impl<P: AsRef<[SharedWord]>> SharedNotes<P> {
         &words[(position & (words.len() as u64 - 1)) as usize].0
     }
 
-    /// Notes a message, if the place is free, as it always is unless somebody lies. Ordered by the cell, as everything
-    /// here.
-    fn note(&self, position: u64, message: &SharedMessage) -> bool {
-        let note = self.at(position);
-        let is_free = note.load(Ordering::Relaxed) == 0;
-        if is_free {
-            let again = if message.redelivered { AGAIN } else { 0 };
-            note.store(HELD | again | u64::from(message.index), Ordering::Relaxed);
-        }
-        is_free
+    fn note(&self, position: u64, message: &SharedMessage) {
+        let again = if message.redelivered { AGAIN } else { 0 };
+        self.at(position).store(NOTED | again | u64::from(message.index), Ordering::Relaxed);
     }
 
-    /// The buffer of a message, and whether it had been taken before.
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half is the buffer")]
-    fn get(&self, position: u64) -> Option<(u32, bool)> {
-        let note = self.at(position).load(Ordering::Relaxed);
-        (note & HELD != 0).then_some((note as u32, note & AGAIN != 0))
+    /// Whether a message of a lap before is not done: then there can be none at this position.
+    fn is_noted(&self, position: u64) -> bool {
+        self.at(position).load(Ordering::Relaxed) & NOTED != 0
     }
 
-    /// Takes a note out, before its cell is empty: afterwards it is the next message's.
-    fn take(&self, position: u64) -> Option<u32> {
-        let (index, _) = self.get(position)?;
+    /// Forgets a message. Before its cell is empty: the note is the next message's then.
+    fn forget(&self, position: u64) -> u32 {
+        let index = self.index(position);
         self.at(position).store(0, Ordering::Relaxed);
-        Some(index)
+        index
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half is the buffer")]
+    fn index(&self, position: u64) -> u32 {
+        self.at(position).load(Ordering::Relaxed) as u32
     }
 }
 
@@ -154,7 +152,9 @@ where
     pub fn reader(&self) -> SharedReader {
         // The last consumer may have died before it did.
         self.advance_head();
-        SharedReader { next: self.parts.oldest(self.parts.head().load(Ordering::Acquire)) }
+        let next = self.parts.oldest(self.parts.head().load(Ordering::Acquire));
+        // Done before it began, or taken then and done since: a ring of each, and the one that the tail may lack.
+        SharedReader { next, passes_left: 2 * self.parts.ring_slots() as u64 + 1 }
     }
 
     /// Takes at most `max` messages that follow each other.
@@ -179,21 +179,33 @@ where
             if count == max {
                 break;
             }
-            match self.look_at(reader.next) {
-                Look::Message(message) if notes.note(reader.next, &message) => count += 1,
-                // The message of a lap before, in the same cell, is not done: two batches would have one buffer.
-                Look::Message(_) => {
-                    return Err(self.poisoned(Poisoned::Astray { position: reader.next }).into());
+            let position = reader.next;
+            match self.look_at(reader, notes) {
+                Look::Message(message) => {
+                    notes.note(position, &message);
+                    reader.next = position.wrapping_add(1);
+                    count += 1;
                 }
-                // A run has no gaps.
-                Look::Pass if count > 0 => break,
-                Look::Pass => first = reader.next.wrapping_add(1),
+                Look::Pass => {
+                    reader.next = position.wrapping_add(1);
+                    // A run has no gaps.
+                    if count > 0 {
+                        break;
+                    }
+                    first = reader.next;
+                }
                 Look::Stop(why) if count == 0 => return Err(why),
                 Look::Stop(_) => break,
             }
-            reader.next = reader.next.wrapping_add(1);
         }
         if count == 0 { Err(SharedTakeError::Empty) } else { Ok(SharedTaken { first, count }) }
+    }
+
+    /// Messages that are published behind this place: at some moment during the call, and at most the ring's size.
+    pub fn ahead(&self, reader: &SharedReader) -> usize {
+        let ahead = self.parts.tail().load(Ordering::Relaxed).wrapping_sub(reader.next);
+        // The tail is a hint, which may be behind what was taken already.
+        usize::try_from(ahead).map_or(0, |ahead| if ahead > self.parts.ring_slots() { 0 } else { ahead })
     }
 
     /// Whether a message can be taken at this place.
@@ -204,25 +216,34 @@ where
     pub fn is_ready(&self, reader: &SharedReader) -> Result<bool, Poisoned> {
         self.check()?;
         let cell = Cell(self.parts.cell(reader.next).load(Ordering::Relaxed));
-        // Done positions are to be passed by a take.
         Ok(match cell.lap(self.parts.lap_of(reader.next)) {
             Lap::Here => cell.is_full(),
-            Lap::Done => true,
-            Lap::Behind | Lap::Astray => false,
+            Lap::Behind => !cell.is_full(),
+            // A take says what is wrong.
+            Lap::Done | Lap::Astray => true,
         })
     }
 
-    /// Takes the message at a position, if there is one.
-    fn look_at(&self, position: u64) -> Look {
+    /// Takes the message at a place, if there is one.
+    fn look_at(&self, reader: &mut SharedReader, notes: &SharedNotes<impl AsRef<[SharedWord]>>) -> Look {
+        let position = reader.next;
         let lap = self.parts.lap_of(position);
         // SYNC: shared-publish (acquire): the bytes and the word that this cell names come before our use of them.
         let cell = Cell(self.parts.cell(position).load(order!(SharedPublish, Acquire)));
         match cell.lap(lap) {
-            Lap::Here if cell.is_full() => self.take_from(position, cell),
+            // A note would be of a message of the lap before: it goes before the cell is empty.
+            Lap::Here if cell.is_full() && !notes.is_noted(position) => self.take_from(position, cell),
+            Lap::Here if !cell.is_full() => Look::Stop(SharedTakeError::Empty),
             // Of a lap before, which this consumer has taken and is not done with.
-            Lap::Here | Lap::Behind => Look::Stop(SharedTakeError::Empty),
-            Lap::Done => Look::Pass,
-            Lap::Astray => Look::Stop(self.poisoned(Poisoned::Astray { position }).into()),
+            Lap::Behind if cell.is_full() => Look::Stop(SharedTakeError::Empty),
+            // Nobody but consumers is ever done with a position.
+            Lap::Done if reader.passes_left > 0 => {
+                reader.passes_left -= 1;
+                Look::Pass
+            }
+            Lap::Here | Lap::Behind | Lap::Done | Lap::Astray => {
+                Look::Stop(self.poisoned(Poisoned::Astray { position }).into())
+            }
         }
     }
 
@@ -263,7 +284,7 @@ where
     /// Whether the owner that a slot's word names may have it: a member, and if it is this one, by its own record.
     fn may_have(&self, index: u32, word: SlotWord) -> bool {
         let owner = word.owner();
-        (1..=self.parts.members()).contains(&usize::from(owner))
+        self.parts.is_member(owner)
             && (owner != self.number || self.held(index).load(Ordering::Relaxed) == word.0)
     }
 
@@ -284,6 +305,7 @@ where
     }
 
     /// One of the messages taken, counted from 0.
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half is the buffer")]
     pub fn message(
         &self,
         notes: &SharedNotes<impl AsRef<[SharedWord]>>,
@@ -291,9 +313,10 @@ where
         nth: usize,
     ) -> Option<SharedMessage> {
         let position = (nth < taken.count).then(|| taken.first.wrapping_add(nth as u64))?;
-        let (index, redelivered) = notes.get(position)?;
+        let note = notes.at(position).load(Ordering::Relaxed);
+        let index = note as u32;
         let len_bytes = SlotWord(self.held(index).load(Ordering::Relaxed)).len();
-        Some(SharedMessage { index, len_bytes, redelivered })
+        Some(SharedMessage { index, len_bytes, redelivered: note & AGAIN != 0 })
     }
 
     /// Is done with messages: they will not be delivered again, their buffers are free. Says whether somebody waits for
@@ -334,7 +357,7 @@ where
         let twin_frees_first = is_weak!(SharedFreeFirst);
         for nth in 0..taken.count {
             let position = taken.first.wrapping_add(nth as u64);
-            let Some(index) = notes.take(position) else { continue };
+            let index = notes.forget(position);
             if twin_frees_first {
                 end(index)?;
             }
@@ -363,7 +386,7 @@ where
         if taken.count == 0 {
             return Ok(None);
         }
-        let Some(index) = notes.take(taken.first) else { return Ok(None) };
+        let index = notes.forget(taken.first);
         self.empty(taken.first);
         taken.first = taken.first.wrapping_add(1);
         taken.count -= 1;
@@ -385,8 +408,37 @@ where
     ) -> Result<(), Poisoned> {
         let state = if lent { SlotState::Lent } else { SlotState::Owned };
         (0..taken.count)
-            .filter_map(|nth| notes.get(taken.first.wrapping_add(nth as u64)))
-            .try_for_each(|(index, _)| self.turn(index, state))
+            .try_for_each(|nth| self.turn(notes.index(taken.first.wrapping_add(nth as u64)), state))
+    }
+
+    /// Leaves messages in the ring, for the next consumer: to it they come once more. Buffers that are lent then are
+    /// never used again once it is done with them.
+    ///
+    /// # Errors
+    ///
+    /// [`Poisoned`].
+    pub fn put_back(
+        &self,
+        notes: &SharedNotes<impl AsRef<[SharedWord]>>,
+        taken: SharedTaken,
+    ) -> Result<(), Poisoned> {
+        self.check()?;
+        for nth in 0..taken.count {
+            let index = notes.forget(taken.first.wrapping_add(nth as u64));
+            let word = self.let_go(index);
+            self.parts.step();
+            // SYNC: shared-lend (release): our use of the bytes comes before the next consumer's.
+            let swapped = self.own_slot(index).compare_exchange(
+                word.0,
+                word.put_back().0,
+                order!(SharedLend, Release),
+                Ordering::Relaxed,
+            );
+            if swapped.is_err() {
+                return Err(self.poisoned(Poisoned::TakenAway { buffer: index }));
+            }
+        }
+        Ok(())
     }
 
     /// Moves the head over the positions that are done. A hint for the next consumer, who looks for itself from there.
@@ -405,5 +457,53 @@ where
         // If it fails, somebody else moves it, over this as well or with the next message. Tried also if there is nothing
         // to move: a light barrier may rest on a locked instruction behind the emptied cell.
         let _ = self.parts.head().compare_exchange(head, next, Ordering::Release, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(feature = "model")))]
+mod tests {
+    use super::super::claim::ClaimCursor;
+    use super::super::layout::{CONTROL_WORDS, MEMBER_WORDS, SLEEPER_WORDS};
+    use super::super::parts::SharedParts;
+    use super::*;
+    use crate::wait::SwapBarrier;
+
+    type Words = [SharedWord];
+    type Consumer<'a> = SharedMember<&'a Words, &'a [FutexWord], [SharedWord; 4], SwapBarrier>;
+
+    fn words<const COUNT: usize>() -> [SharedWord; COUNT] {
+        core::array::from_fn(|_| SharedWord::default())
+    }
+
+    #[test]
+    fn what_a_consumer_was_done_with_hides_no_message_from_the_next() {
+        let (control, table) = (words::<CONTROL_WORDS>(), words::<{ 3 * MEMBER_WORDS }>());
+        let (slots, cells) = (words::<4>(), words::<4>());
+        let sleepers: [FutexWord; SLEEPER_WORDS] = core::array::from_fn(|_| FutexWord::default());
+        let member = |number| -> Consumer<'_> {
+            let parts = SharedParts::new(&control[..], &sleepers[..], &table[..], &slots[..], &cells[..]);
+            SharedMember::new(parts.unwrap(), number, words(), SwapBarrier)
+        };
+        let (sender, dead, next) = (member(1), member(2), member(2));
+        let cursor = ClaimCursor::new(0);
+        let fill = || {
+            for len in 1..=4 {
+                sender.send(sender.claim(&cursor).unwrap(), len).unwrap();
+            }
+        };
+        let notes = SharedNotes::new(words::<4>());
+        // Consumers that die before they move the head, one after the other.
+        for round in 0..3 {
+            fill();
+            let mut reader = dead.reader();
+            let taken = dead.take(&mut reader, &notes, 4).unwrap();
+            assert_eq!((taken.first(), taken.count()), (4 * round, 4));
+            assert!(!dead.finish(&notes, taken).unwrap());
+            dead.parts().head().store(0, Ordering::Relaxed);
+        }
+        fill();
+        let mut reader = next.reader();
+        let taken = next.take(&mut reader, &notes, 9).unwrap();
+        assert_eq!((taken.first(), taken.count()), (12, 4));
     }
 }

@@ -3,6 +3,7 @@
 use super::kit::{LAST_LAP, Member, Memory, Notes};
 use super::shadow::{Buffer, Find, Shadow, Stage};
 use proptest::prelude::*;
+use std::rc::Rc;
 use transload_core::{
     ClaimCursor, SharedCount, SharedGrant, SharedNoGrant, SharedReader, SharedSendError, SharedTakeError,
     SharedTaken,
@@ -23,6 +24,7 @@ enum Act {
     FinishInQuarantine,
     Keep,
     LendTaken(bool),
+    PutBack,
     Die,
     Recover,
 }
@@ -40,6 +42,7 @@ fn acts() -> impl Strategy<Value = Vec<(u16, Act)>> {
         1 => Just(Act::FinishInQuarantine),
         3 => Just(Act::Keep),
         1 => any::<bool>().prop_map(Act::LendTaken),
+        1 => Just(Act::PutBack),
         3 => Just(Act::Die),
         4 => Just(Act::Recover),
     ];
@@ -49,10 +52,11 @@ fn acts() -> impl Strategy<Value = Vec<(u16, Act)>> {
 /// One process.
 struct Process {
     member: Member,
-    notes: Notes,
+    /// Of the last time that it became the consumer.
+    notes: Rc<Notes>,
     cursor: ClaimCursor,
     grants: Vec<SharedGrant>,
-    batches: Vec<SharedTaken>,
+    batches: Vec<(Rc<Notes>, SharedTaken)>,
     alive: bool,
 }
 
@@ -137,7 +141,10 @@ impl World {
                 shadow.buffers[grant.index() as usize] = Buffer::Held { by: number, lent };
             }
             // The part is given up with batches in hand, too.
-            Act::Consume => *consumer = Some((number, process.member.reader(), shadow.first)),
+            Act::Consume => {
+                process.notes = Rc::new(memory.notes());
+                *consumer = Some((number, process.member.reader(), shadow.first));
+            }
             Act::Take(max) => {
                 let Some((_, reader, next)) = consumer.as_mut().filter(|consumer| consumer.0 == number)
                 else {
@@ -153,7 +160,7 @@ impl World {
                             assert_eq!(message.redelivered, redelivered);
                             assert_eq!(payloads[index as usize], value, "its own bytes");
                         }
-                        process.batches.push(taken);
+                        process.batches.push((process.notes.clone(), taken));
                     }
                     (Err(SharedTakeError::Empty), Find::Empty) => {}
                     (Err(SharedTakeError::Blocked { member }), Find::Blocked(by)) => assert_eq!(member, by),
@@ -162,37 +169,44 @@ impl World {
             }
             Act::Finish(nth) => {
                 if nth < process.batches.len() {
-                    let taken = process.batches.remove(nth);
+                    let (notes, taken) = process.batches.remove(nth);
                     for position in taken.first()..taken.first() + taken.count() as u64 {
                         let buffer = shadow.done(position);
                         shadow.free(buffer);
                     }
-                    let _ = process.member.finish(&process.notes, taken).unwrap();
+                    let _ = process.member.finish(&notes, taken).unwrap();
                 }
             }
             Act::FinishInQuarantine => {
-                if process.batches.last().is_some_and(|taken| taken.count() == 1) {
-                    let taken = process.batches.pop().unwrap();
+                if process.batches.last().is_some_and(|(_, taken)| taken.count() == 1) {
+                    let (notes, taken) = process.batches.pop().unwrap();
                     let buffer = shadow.done(taken.first());
                     shadow.retire(buffer);
-                    let _ = process.member.finish_in_quarantine(&process.notes, taken).unwrap();
+                    let _ = process.member.finish_in_quarantine(&notes, taken).unwrap();
                 }
             }
             Act::Keep => {
-                let Some(taken) = process.batches.last_mut() else { return };
+                let Some((notes, taken)) = process.batches.last_mut() else { return };
                 let position = taken.first();
-                let Some((grant, _)) = process.member.keep(&process.notes, taken).unwrap() else { return };
+                let Some((grant, _)) = process.member.keep(notes, taken).unwrap() else { return };
                 let Stage::Taken { by, lent } = shadow.message(position).stage else { panic!("not taken") };
                 assert_eq!((by, shadow.done(position)), (number, grant.index() as usize));
                 shadow.buffers[grant.index() as usize] = Buffer::Held { by, lent };
                 process.grants.push(grant);
             }
             Act::LendTaken(lent) => {
-                let Some(taken) = process.batches.last() else { return };
-                process.member.lend_taken(&process.notes, taken, lent).unwrap();
+                let Some((notes, taken)) = process.batches.last() else { return };
+                process.member.lend_taken(notes, taken, lent).unwrap();
                 for position in taken.first()..taken.first() + taken.count() as u64 {
                     shadow.message(position).stage = Stage::Taken { by: number, lent };
                 }
+            }
+            Act::PutBack => {
+                let Some((notes, taken)) = process.batches.pop() else { return };
+                for position in taken.first()..taken.first() + taken.count() as u64 {
+                    shadow.put_back(position);
+                }
+                process.member.put_back(&notes, taken).unwrap();
             }
             Act::Die => {
                 process.alive = false;
@@ -238,7 +252,7 @@ impl Process {
     fn new(memory: &Memory, number: u16) -> Self {
         Self {
             member: memory.member(number),
-            notes: memory.notes(),
+            notes: Rc::new(memory.notes()),
             cursor: ClaimCursor::new(number.into()),
             grants: Vec::new(),
             batches: Vec::new(),

@@ -111,6 +111,15 @@ impl Shadow {
         &mut self.ring[usize::try_from(position - self.first).unwrap()]
     }
 
+    /// Leaves a message for the next consumer.
+    pub(crate) fn put_back(&mut self, position: u64) {
+        let message = self.message(position);
+        let Stage::Taken { lent, .. } = message.stage else { panic!("not taken") };
+        message.stage = Stage::Sent { redelivered: true };
+        let buffer = message.buffer;
+        self.tainted[buffer] |= lent;
+    }
+
     /// Is done with a position, and says which buffer it was.
     pub(crate) fn done(&mut self, position: u64) -> usize {
         let message = self.message(position);
