@@ -174,8 +174,8 @@ where
         self.check()?;
         let mut first = reader.next;
         let mut count = 0;
-        // Beyond all cells there is nothing that has not been looked at.
-        for _ in 0..self.parts.ring_slots() {
+        // So many may an earlier consumer have had and be done with, and so many follow.
+        for _ in 0..2 * self.parts.ring_slots() {
             if count == max {
                 break;
             }
@@ -424,13 +424,14 @@ where
     ) -> Result<(), Poisoned> {
         self.check()?;
         for nth in 0..taken.count {
-            let index = notes.index(taken.first.wrapping_add(nth as u64));
+            let index = notes.forget(taken.first.wrapping_add(nth as u64));
             let word = self.let_go(index);
             self.parts.step();
+            // SYNC: shared-lend (release): our use of the bytes comes before the next consumer's.
             let swapped = self.own_slot(index).compare_exchange(
                 word.0,
                 word.put_back().0,
-                Ordering::Relaxed,
+                order!(SharedLend, Release),
                 Ordering::Relaxed,
             );
             if swapped.is_err() {
