@@ -173,11 +173,7 @@ fn kills(to: &'static str, kills_pump: bool) {
     }
     let slots = count(&region["region"], "slots");
     assert_eq!((count(counts, "free"), count(counts, "quarantined")), (slots, 0), "{region}");
-    assert_eq!(
-        fs::read_dir(job.folder.path()).unwrap().count(),
-        job.pumps,
-        "nothing else is left"
-    );
+    assert_eq!(fs::read_dir(job.folder.path()).unwrap().count(), job.pumps, "nothing else is left");
     println!(
         "{to}: {} senders, {} pumps, {published} messages, {redelivered} redelivered, {again} of them twice, {} reclaimed",
         job.senders, job.pumps, counts["reclaimed"]

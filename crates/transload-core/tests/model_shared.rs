@@ -224,7 +224,7 @@ fn dying_recovery() {
         };
         let next = receive_beside(&model, 1);
         let parts = model.parts();
-        let first = deaths.until(&parts, writes, || parts.recover(1, &model.fences).0);
+        let first = deaths.until(&parts, writes, || parts.recover(1, &model.fences));
         let second = model.recover(1);
         let live = live.join().unwrap();
         let mut next = next.join().unwrap();
