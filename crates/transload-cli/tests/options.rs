@@ -11,7 +11,7 @@ use std::path::Path;
 
 use common::{Done, arg, pump, transload};
 
-const OPTIONS: [&str; 26] = [
+const OPTIONS: [&str; 27] = [
     "from",
     "to",
     "message-size",
@@ -19,6 +19,7 @@ const OPTIONS: [&str; 26] = [
     "producers",
     "messages",
     "duration",
+    "allow-uid",
     "connections",
     "io",
     "direct",
