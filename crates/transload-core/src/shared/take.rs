@@ -201,13 +201,6 @@ where
         if count == 0 { Err(SharedTakeError::Empty) } else { Ok(SharedTaken { first, count }) }
     }
 
-    /// Messages that are published behind this place: at some moment during the call, and at most the ring's size.
-    pub fn ahead(&self, reader: &SharedReader) -> usize {
-        let ahead = self.parts.tail().load(Ordering::Relaxed).wrapping_sub(reader.next);
-        // The tail is a hint, which may be behind what was taken already.
-        usize::try_from(ahead).map_or(0, |ahead| if ahead > self.parts.ring_slots() { 0 } else { ahead })
-    }
-
     /// Whether a message can be taken at this place.
     ///
     /// # Errors
