@@ -1,5 +1,8 @@
 //! Generated messages: each byte follows from the producer's number and the message's, so all can be checked.
 
+/// As many numbers as members of a shared region can have, and 0, which none has.
+const MOST_MEMBERS: u16 = 1024;
+
 /// The layout of generated messages.
 ///
 /// The first 8 bytes, or as many as there are, are `number << producer_bits | producer`, little-endian. The rest are
@@ -24,6 +27,11 @@ impl Pattern {
             producer_bits,
             stamp_bits,
         })
+    }
+
+    /// For messages of all members of a shared region, each told apart by its number; nothing if they are too small.
+    pub(crate) fn of_members(message_size: usize) -> Option<Self> {
+        Self::new(message_size, MOST_MEMBERS)
     }
 
     fn stamp(self, producer: u64, number: u64) -> u64 {
