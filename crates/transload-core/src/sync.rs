@@ -100,8 +100,10 @@ mod weaken {
         SharedTail,
         /// The counts of shared releases and recoveries, and their sum.
         SharedTally,
-        /// A recovery that looks at the ring before the words instead of after: a step, not an ordering.
-        SharedScanFirst,
+        /// The store of a lane's position, and the fence behind its load.
+        SpscPosition,
+        /// A recovery that does not look which buffers the ring names: a step, not an ordering.
+        SharedScan,
         /// A consumer that frees a buffer before it empties the cell instead of after: a step, not an ordering.
         SharedFreeFirst,
     }

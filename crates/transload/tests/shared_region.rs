@@ -1,6 +1,6 @@
 //! Shared regions from outside: what both sides see, and what is refused.
 #![cfg(target_os = "linux")]
-#![expect(clippy::print_stderr, reason = "a test that cannot run says so")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod forking;
 mod reserving;
@@ -10,11 +10,9 @@ use std::{
     fs::{self, File},
     io,
     os::{
-        fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
-        unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink},
+        fd::{AsRawFd, FromRawFd, OwnedFd},
+        unix::fs::{FileExt, MetadataExt},
     },
-    ptr::NonNull,
-    time::Duration,
 };
 
 use forking::fork;
@@ -25,10 +23,7 @@ use transload::{
     memory::{HugePagePool, Lock, Policy, Slab, SlabError, Source},
     pool::{BufferPool, PoolError},
     region::{Access, RegisterError},
-    shared::{
-        ForkedChild, SharedError, SharedRegion, SharedStorage, named_objects, shared_storage_size,
-        unlink_named,
-    },
+    shared::{ForkedChild, SharedError, SharedRegion, shared_storage_size, unlink_named},
 };
 use unprivileged::Nobody;
 
@@ -55,11 +50,11 @@ fn forged(region: &SharedRegion, extra_bytes: i64, seals: SealFlags) -> File {
     let file: File = rustix::fs::memfd_create("forged", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
         .expect("a file")
         .into();
-    let mut bytes = vec![0; original.metadata().expect("status").len() as usize];
+    let len = original.metadata().expect("status").len();
+    let mut bytes = vec![0; usize::try_from(len).expect("a length")];
     original.read_exact_at(&mut bytes, 0).expect("read");
     file.write_all_at(&bytes, 0).expect("written");
-    file.set_len(bytes.len().checked_add_signed(extra_bytes as isize).expect("a length") as u64)
-        .expect("set");
+    file.set_len(len.checked_add_signed(extra_bytes).expect("a length")).expect("set");
     rustix::fs::fcntl_add_seals(&file, seals).expect("sealed");
     file
 }
@@ -68,8 +63,8 @@ fn open(file: &File) -> Result<SharedRegion, SharedError> {
     SharedRegion::open(file.try_clone().expect("a descriptor").into())
 }
 
-fn numbers(region: &SharedRegion) -> (usize, usize, usize, usize, u128) {
-    (region.buffer_count(), region.buffer_size(), region.ring_slots(), region.members().into(), region.id())
+fn numbers(region: &SharedRegion) -> (usize, usize, usize, u16, u128) {
+    (region.buffer_count(), region.buffer_size(), region.ring_slots(), region.members(), region.id())
 }
 
 #[test]
@@ -80,13 +75,14 @@ fn both_sides_see_the_same_bytes() {
     assert_eq!((one.placement().source, two.placement().source), (Source::Shared, Source::Shared));
     let (written, read) = (buffers(&one), buffers(&two));
     assert_ne!(written, read);
-    for offset in 0..5000 {
+    let pattern = || (0..5000).zip((0..=u8::MAX).cycle());
+    for (offset, value) in pattern() {
         // SAFETY: within the buffers of a region that only this test has; by copies only.
-        unsafe { written.wrapping_add(offset).write_volatile(offset as u8) };
+        unsafe { written.wrapping_add(offset).write_volatile(value) };
     }
-    for offset in 0..5000 {
+    for (offset, value) in pattern() {
         // SAFETY: as above.
-        assert_eq!(unsafe { read.wrapping_add(offset).read_volatile() }, offset as u8);
+        assert_eq!(unsafe { read.wrapping_add(offset).read_volatile() }, value);
     }
     assert_ne!(region().id(), one.id());
 }
@@ -207,7 +203,7 @@ impl Random {
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
+        usize::try_from(self.next() % bound as u64).expect("below a usize")
     }
 }
 
@@ -223,7 +219,7 @@ fn ten_thousand_mutations_are_refused_or_change_nothing() {
         let mut mutated = header;
         for _ in 0..=random.below(3) {
             match random.below(3) {
-                0 => mutated[random.below(HEADER_WORDS * 8)] = random.next() as u8,
+                0 => mutated[random.below(HEADER_WORDS * 8)] = random.next().to_ne_bytes()[0],
                 1 => {
                     let at = random.below(24) * 8;
                     let shift = random.below(64);
@@ -317,7 +313,7 @@ fn what_is_no_sealed_file_of_the_right_length_is_refused() {
     for extra_bytes in [-4096, -1, 1, 4096, 1 << 20] {
         let error = open(&forged(&region, extra_bytes, SEALS)).unwrap_err();
         let SharedError::Length { found, expected, .. } = error else { panic!("{error:?}") };
-        assert_eq!(found as i64 - expected as i64, extra_bytes, "{error}");
+        assert_eq!(found, expected.checked_add_signed(extra_bytes).unwrap());
     }
     let tiny: File =
         rustix::fs::memfd_create("tiny", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap().into();

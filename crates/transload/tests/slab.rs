@@ -1,6 +1,5 @@
 //! Slabs from outside: what is asked for, what the kernel says was obtained, and what stays behind.
 #![cfg(target_os = "linux")]
-#![expect(clippy::print_stderr, reason = "a test that cannot run says so")]
 
 mod forking;
 mod reserving;

@@ -4,6 +4,8 @@ mod args;
 mod check;
 mod digest;
 mod progress;
+#[cfg(target_os = "linux")]
+mod region;
 mod report;
 mod run;
 mod setup;

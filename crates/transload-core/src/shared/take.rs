@@ -458,3 +458,51 @@ where
         let _ = self.parts.head().compare_exchange(head, next, Ordering::Release, Ordering::Relaxed);
     }
 }
+
+#[cfg(all(test, not(feature = "model")))]
+mod tests {
+    use super::super::claim::ClaimCursor;
+    use super::super::layout::{CONTROL_WORDS, MEMBER_WORDS, SLEEPER_WORDS};
+    use super::super::parts::SharedParts;
+    use super::*;
+    use crate::wait::SwapBarrier;
+
+    type Words = [SharedWord];
+    type Consumer<'a> = SharedMember<&'a Words, &'a [FutexWord], [SharedWord; 4], SwapBarrier>;
+
+    fn words<const COUNT: usize>() -> [SharedWord; COUNT] {
+        core::array::from_fn(|_| SharedWord::default())
+    }
+
+    #[test]
+    fn what_a_consumer_was_done_with_hides_no_message_from_the_next() {
+        let (control, table) = (words::<CONTROL_WORDS>(), words::<{ 3 * MEMBER_WORDS }>());
+        let (slots, cells) = (words::<4>(), words::<4>());
+        let sleepers: [FutexWord; SLEEPER_WORDS] = core::array::from_fn(|_| FutexWord::default());
+        let member = |number| -> Consumer<'_> {
+            let parts = SharedParts::new(&control[..], &sleepers[..], &table[..], &slots[..], &cells[..]);
+            SharedMember::new(parts.unwrap(), number, words(), SwapBarrier)
+        };
+        let (sender, dead, next) = (member(1), member(2), member(2));
+        let cursor = ClaimCursor::new(0);
+        let fill = || {
+            for len in 1..=4 {
+                sender.send(sender.claim(&cursor).unwrap(), len).unwrap();
+            }
+        };
+        let notes = SharedNotes::new(words::<4>());
+        // Consumers that die before they move the head, one after the other.
+        for round in 0..3 {
+            fill();
+            let mut reader = dead.reader();
+            let taken = dead.take(&mut reader, &notes, 4).unwrap();
+            assert_eq!((taken.first(), taken.count()), (4 * round, 4));
+            assert!(!dead.finish(&notes, taken).unwrap());
+            dead.parts().head().store(0, Ordering::Relaxed);
+        }
+        fill();
+        let mut reader = next.reader();
+        let taken = next.take(&mut reader, &notes, 9).unwrap();
+        assert_eq!((taken.first(), taken.count()), (12, 4));
+    }
+}

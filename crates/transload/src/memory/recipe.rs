@@ -11,7 +11,7 @@ use super::{
     error::SlabError,
     file,
     limits::{self, HugePagePool, MemlockLimit, TransparentMode},
-    mapping::{MapError, Mapping, Pages},
+    mapping::{MapError, Mapping, Pages, Rights},
     numa::{self, Topology},
     placement::{Lock, LockRefusal, Placement, Source},
     policy::Policy,
@@ -218,7 +218,7 @@ impl Recipe {
     ) -> Result<Mapping, SlabError> {
         let failed = |error| self.map_error(kind, mapped_bytes, error);
         let map = |pages| match file {
-            Some(file) => Mapping::of_file(file, mapped_bytes, pages).map_err(failed),
+            Some(file) => Mapping::of_file(file, mapped_bytes, pages, Rights::ReadWrite).map_err(failed),
             None => Mapping::new(mapped_bytes, pages).map_err(failed),
         };
         if let Kind::Pool { page_bytes } = kind {
@@ -365,8 +365,8 @@ mod tests {
         let new = Recipe::default;
         assert_eq!(kinds(new()), [Kind::Base]);
         assert_eq!(kinds(Recipe { pages_2m: Policy::Require, pages_1g: Policy::Prefer, ..new() }), [two]);
-        let (transparent, pages_2m, pages_1g) = (Policy::Prefer, Policy::Prefer, Policy::Prefer);
-        let all = Recipe { transparent, pages_2m, pages_1g, ..new() };
+        let wanted = Policy::Prefer;
+        let all = Recipe { transparent: wanted, pages_2m: wanted, pages_1g: wanted, ..new() };
         assert_eq!(kinds(all), [one, two, Kind::Transparent, Kind::Base]);
     }
 

@@ -134,3 +134,36 @@ impl Geometry {
 fn in_range(what: &'static str, wanted: usize, most: usize) -> Result<(), SharedError> {
     if (1..=most).contains(&wanted) { Ok(()) } else { Err(SharedError::OutOfRange { what, wanted, most }) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_lie_in_order_on_lines_of_their_own() {
+        for (buffer_count, ring_slots, members) in
+            [(1, 1, 1), (5, 16, 3), (17, 8, 64), (1 << 24, 1 << 24, 1023)]
+        {
+            let geometry = Geometry::new(buffer_count, 3, Some(ring_slots), Some(members)).unwrap();
+            for alignment in [1 << 16, 1 << 21, 1 << 30] {
+                let layout = geometry.layout(Place::Behind { alignment });
+                let buffers = layout.buffers.unwrap();
+                let parts = [
+                    (0, HEADER_BYTES),
+                    (layout.control, 8 * 128),
+                    (layout.sleepers, 2 * 128),
+                    (layout.members, (members + 1) * 128),
+                    (layout.slots, buffer_count * 8),
+                    (layout.cells, ring_slots * 8),
+                    (buffers, buffer_count * 3),
+                    (layout.total_bytes, 0),
+                ];
+                for [(start, len_bytes), (next, _)] in parts.array_windows() {
+                    assert!(start + len_bytes <= *next && next % LINE_BYTES == 0, "{parts:?}");
+                }
+                assert_eq!((buffers % alignment, layout.total_bytes % alignment), (0, 0));
+                assert_eq!(geometry.layout(Place::Apart).total_bytes, geometry.metadata_bytes());
+            }
+        }
+    }
+}

@@ -104,8 +104,8 @@ impl Header {
         for (word, number) in words[GEOMETRY_AT..].iter_mut().zip(numbers) {
             *word = number as u64;
         }
-        words[ID_AT] = self.id as u64;
-        words[ID_AT + 1] = (self.id >> 64) as u64;
+        let half = |shift: u32| u64::try_from(self.id >> shift & u128::from(u64::MAX)).unwrap_or(0);
+        (words[ID_AT], words[ID_AT + 1]) = (half(0), half(64));
         words[USER_WORD_AT] = user_word;
         words[CHECKSUM_AT] = checksum(&words[..CHECKSUM_AT]);
         words[READY_AT] = READY;
@@ -191,7 +191,8 @@ impl Header {
         Header::words_of_file(file).is_ok_and(|words| words[0] == MAGIC)
     }
 
-    fn words_of_file(file: BorrowedFd<'_>) -> Result<[u64; WORDS], SharedError> {
+    /// The words that a file begins with, read once.
+    pub(super) fn words_of_file(file: BorrowedFd<'_>) -> Result<[u64; WORDS], SharedError> {
         let mut bytes = [0; WORDS * size_of::<u64>()];
         let mut read = 0;
         while read < bytes.len() {
@@ -219,4 +220,62 @@ fn checksum(words: &[u64]) -> u64 {
         .iter()
         .flat_map(|word| word.to_le_bytes())
         .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Header {
+        let geometry = Geometry::new(5, 1000, Some(16), Some(3)).unwrap();
+        Header { geometry, place: Place::Behind { alignment: 1 << 16 }, id: u128::MAX / 3 }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let together = header();
+        for header in [together, Header { place: Place::Apart, ..together }] {
+            assert_eq!(Header::decode(&header.encode()).unwrap(), header);
+        }
+        assert_eq!(NAMES.len(), READY_AT + 1);
+    }
+
+    /// The checksum is no secret: whoever lies can make it right, and is held to numbers that go together, and to the length
+    /// that the memory is seen to have.
+    #[test]
+    fn lies_with_the_right_checksum_are_of_one_piece() {
+        let good = header().encode();
+        let mut accepted = std::collections::BTreeSet::new();
+        let interesting = [
+            0,
+            1,
+            2,
+            7,
+            63,
+            127,
+            4095,
+            1 << 16,
+            1 << 21,
+            1 << 24,
+            (1 << 24) + 1,
+            1 << 31,
+            1 << 32,
+            1 << 63,
+            u64::MAX,
+        ];
+        for at in 0..CHECKSUM_AT {
+            let near = [good[at] ^ 1, good[at].wrapping_add(8), good[at].wrapping_mul(2)];
+            for value in interesting.into_iter().chain(near).filter(|value| *value != good[at]) {
+                let mut words = good;
+                words[at] = value;
+                words[CHECKSUM_AT] = checksum(&words[..CHECKSUM_AT]);
+                if let Ok(header) = Header::decode(&words) {
+                    assert_eq!(header.encode(), words, "word {at}");
+                    accepted.insert(at);
+                }
+            }
+        }
+        // What a rounding hides, and what may be anything.
+        assert!(accepted.iter().all(|at| [5, 6, 7, 18, 19, 20].contains(at)), "{accepted:?}");
+    }
 }

@@ -68,6 +68,7 @@ mod geometry;
 pub mod handover;
 mod header;
 mod held;
+pub mod isolated;
 mod lease;
 mod lent;
 mod locks;
@@ -98,7 +99,7 @@ pub use pool::SharedPool;
 pub use provided::SharedStorage;
 pub use region::SharedRegion;
 pub use ring::SharedRing;
-pub use statistics::{Holder, SharedStatistics};
+pub use statistics::{Holder, SharedStatistics, Taker};
 pub use transload_core::{Poisoned, Recovered, SharedMessage};
 
 pub use crate::fork::ForkedChild;

@@ -306,3 +306,79 @@ fn no_room(error: SharedError, file: BorrowedFd<'_>) -> SharedError {
     let free_bytes = system.f_bavail.saturating_mul(system.f_frsize);
     SharedError::NoRoom { wanted_bytes: *bytes as u64, free_bytes }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{path::PathBuf, process::Command};
+
+    use super::*;
+
+    /// A file system in memory of that many KiB, unmounted at the end.
+    struct Small(PathBuf);
+
+    impl Small {
+        fn new(test: &str, kib: u32) -> Option<Small> {
+            let path = std::env::temp_dir().join(format!("transload-small-{}", std::process::id()));
+            std::fs::create_dir(&path).unwrap();
+            let mut mount = Command::new("mount");
+            mount.args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "transload-test"]).arg(&path);
+            if mount.status().is_ok_and(|status| status.success()) {
+                return Some(Small(path));
+            }
+            std::fs::remove_dir(path).unwrap();
+            eprintln!("SKIPPED {test}: needs root and mount (util-linux)");
+            None
+        }
+    }
+
+    impl Drop for Small {
+        fn drop(&mut self) {
+            let status = Command::new("umount").arg(&self.0).status();
+            assert!(status.is_ok_and(|status| status.success()), "unmounted");
+            std::fs::remove_dir(&self.0).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_full_file_system_is_an_error_and_no_signal() {
+        let Some(small) = Small::new("a_full_file_system_is_an_error_and_no_signal", 256) else { return };
+        let folder = Folder::at(&small.0).unwrap();
+        let recipe = Recipe::default();
+        let create = |name, buffer_count| {
+            folder.create(name, 0o600, Geometry::new(buffer_count, 65_536, None, None).unwrap(), &recipe)
+        };
+        let error = create("transload-large", 4).unwrap_err();
+        let SharedError::NoRoom { wanted_bytes, free_bytes } = error else { panic!("{error:?}") };
+        assert_eq!(wanted_bytes, 5 * 65_536);
+        assert!(free_bytes <= 256 << 10, "{error}");
+        // Three fit exactly, and all of their bytes are there.
+        let region = create("transload-fits", 3).unwrap();
+        for index in 0..3 {
+            for page in 0..16 {
+                // SAFETY: within a buffer of a region that only this test has; by a copy.
+                unsafe { region.address(index).wrapping_add(page * 4096).write_volatile(1) };
+            }
+        }
+        assert!(matches!(create("transload-none", 1), Err(SharedError::NoRoom { .. })));
+        assert_eq!(folder.open("transload-fits", this_user()).unwrap().id(), region.id());
+    }
+
+    /// A file that is longer than its file system: without its pages, the first touch of one would end this process.
+    #[test]
+    fn a_hollow_object_is_an_error_and_no_signal() {
+        let Some(small) = Small::new("a_hollow_object_is_an_error_and_no_signal", 1024) else { return };
+        let folder = Folder::at(&small.0).unwrap();
+        let geometry = Geometry::new(4, 65_536, None, None).unwrap();
+        drop(folder.create("transload-hollow", 0o600, geometry, &Recipe::default()).unwrap());
+        let path = small.0.join("transload-hollow");
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        let len = file.metadata().unwrap().len();
+        file.set_len(4096).unwrap();
+        file.set_len(len).unwrap();
+        std::fs::write(small.0.join("filler"), vec![1; 800 << 10]).unwrap();
+        let error = folder.open("transload-hollow", this_user()).unwrap_err();
+        assert!(matches!(error, SharedError::Memory(SlabError::Os { .. })), "{error:?}");
+        std::fs::remove_file(small.0.join("filler")).unwrap();
+        folder.open("transload-hollow", this_user()).unwrap();
+    }
+}

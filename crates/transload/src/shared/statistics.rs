@@ -55,7 +55,30 @@ pub struct Holder {
     pub sent: usize,
 }
 
+/// Who takes the messages of a region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Taker {
+    /// Its number among the members.
+    pub member: u16,
+    /// What it calls itself.
+    pub name: String,
+    /// Its process, by the number that it has in its own namespace.
+    pub pid: u32,
+    /// Whether the role is taken: else it has died, and nobody has followed.
+    pub alive: bool,
+}
+
 impl SharedRegion {
+    /// The consumer, or the last one if it died as such; nobody if that has left by itself.
+    pub fn taker(&self) -> Option<Taker> {
+        self.check_process().ok()?;
+        let member = parts(self).consumer();
+        let entry = (1..=self.members()).contains(&member).then(|| Entry::of(self, member))?;
+        let alive = self.locks().is_held(Byte::Consumer).unwrap_or(true);
+        Some(Taker { member, name: entry.name(), pid: entry.pid(), alive })
+    }
+
     /// Counts of the region. Looks at each buffer's word.
     pub fn statistics(&self) -> SharedStatistics {
         if self.check_process().is_err() {

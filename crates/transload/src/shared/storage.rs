@@ -15,10 +15,10 @@ use super::{
     region::{Parts, SharedRegion},
     words::Memory,
 };
-use crate::memory::{self, Obtained, Recipe, SlabError, Store};
+use crate::memory::{self, Obtained, Recipe, Rights, SlabError, Store};
 
 /// Without these, whoever has the file can cut it off, and the next touch of what was there ends the process.
-const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+pub(super) const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// Makes a region in a file without a name.
 pub(super) fn create(geometry: Geometry, recipe: &Recipe) -> Result<SharedRegion, SharedError> {
@@ -72,20 +72,12 @@ pub(super) fn map(file: BorrowedFd<'_>) -> Result<Parts, SharedError> {
     if found != expected {
         return Err(SharedError::Length { what: "file", found, expected });
     }
-    let (mapping, placement) = memory::attach(file, len_bytes)?;
+    let (mapping, placement) = memory::attach(file, len_bytes, Rights::ReadWrite)?;
     Ok(Parts { header, memory: Memory::mapped(mapping), buffers: None, placement })
 }
 
 fn check_sealed(file: BorrowedFd<'_>) -> Result<(), SharedError> {
-    let status = rustix::fs::fstat(file).map_err(SharedError::os("fstat"))?;
-    if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
-        return Err(SharedError::NotAFile { kind: status.st_mode & libc::S_IFMT });
-    }
-    let seals = match rustix::fs::fcntl_get_seals(file) {
-        // A file that cannot have any.
-        Err(Errno::INVAL) => SealFlags::empty(),
-        other => other.map_err(SharedError::os("fcntl(F_GET_SEALS)"))?,
-    };
+    let seals = seals(file)?;
     let is_writable = !seals.intersects(SealFlags::WRITE | SealFlags::FUTURE_WRITE);
     if seals.contains(SEALS) && is_writable {
         Ok(())
@@ -94,7 +86,20 @@ fn check_sealed(file: BorrowedFd<'_>) -> Result<(), SharedError> {
     }
 }
 
-fn length(file: BorrowedFd<'_>) -> Result<u64, SharedError> {
+/// The seals of a regular file.
+pub(super) fn seals(file: BorrowedFd<'_>) -> Result<SealFlags, SharedError> {
+    let status = rustix::fs::fstat(file).map_err(SharedError::os("fstat"))?;
+    if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+        return Err(SharedError::NotAFile { kind: status.st_mode & libc::S_IFMT });
+    }
+    match rustix::fs::fcntl_get_seals(file) {
+        // A file that cannot have any.
+        Err(Errno::INVAL) => Ok(SealFlags::empty()),
+        other => other.map_err(SharedError::os("fcntl(F_GET_SEALS)")),
+    }
+}
+
+pub(super) fn length(file: BorrowedFd<'_>) -> Result<u64, SharedError> {
     let status = rustix::fs::fstat(file).map_err(SharedError::os("fstat"))?;
     Ok(u64::try_from(status.st_size).unwrap_or(0))
 }

@@ -66,7 +66,7 @@ mod names;
 mod place;
 mod post;
 mod presence;
-mod socket;
+pub(super) mod socket;
 mod steward;
 mod terms;
 mod wire;

@@ -26,12 +26,12 @@ pub(super) struct Peer {
 
 /// What has come.
 #[derive(Debug)]
-pub(super) struct Received {
+pub(in crate::shared) struct Received {
     /// Bytes of it, also those that the buffer had no room for.
-    pub(super) bytes: usize,
-    pub(super) descriptors: Vec<OwnedFd>,
+    pub(in crate::shared) bytes: usize,
+    pub(in crate::shared) descriptors: Vec<OwnedFd>,
     /// There were more of these than there was room for.
-    pub(super) is_cut: bool,
+    pub(in crate::shared) is_cut: bool,
 }
 
 /// A socket that never blocks.
@@ -72,7 +72,11 @@ pub(super) fn peer(socket: &OwnedFd) -> Result<Peer, Errno> {
 }
 
 /// Sends one message, with a descriptor if there is one.
-pub(super) fn send(socket: &OwnedFd, bytes: &[u8], descriptor: Option<&OwnedFd>) -> Result<(), Errno> {
+pub(in crate::shared) fn send(
+    socket: &OwnedFd,
+    bytes: &[u8],
+    descriptor: Option<&OwnedFd>,
+) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let descriptors = descriptor.map(AsFd::as_fd);
@@ -85,7 +89,7 @@ pub(super) fn send(socket: &OwnedFd, bytes: &[u8], descriptor: Option<&OwnedFd>)
 }
 
 /// Takes one message, and the descriptors that came with it; they are closed unless they are kept.
-pub(super) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<Received, Errno> {
+pub(in crate::shared) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<Received, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(ROOM))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC | RecvFlags::TRUNC;
@@ -107,7 +111,7 @@ pub(super) fn receive_bytes(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize
 }
 
 /// Waits until there is something to take, or the peer is gone; says whether that came before the time was over.
-pub(super) fn wait(socket: &OwnedFd, until: Instant) -> Result<bool, Errno> {
+pub(in crate::shared) fn wait(socket: &OwnedFd, until: Instant) -> Result<bool, Errno> {
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let mut sockets = [PollFd::new(socket, PollFlags::IN)];
