@@ -10,7 +10,7 @@ use transload::shared::{
 };
 use transload_core::{FullBarrier, SharedWord, Sleeper, SlotState};
 
-use crate::inherit::Inherited;
+use crate::inherit::start_with;
 use crate::interplay::Interplay;
 use crate::operation::{EXIT_DONE, EXIT_EMPTY, EXIT_EXHAUSTED, EXIT_FULL, Operation, VICTIM_ID};
 use crate::trace::Tracee;
@@ -254,8 +254,8 @@ impl Scene {
     pub fn start(&self, victim: &str) -> Tracee {
         let mut command = Command::new(victim);
         command.arg(self.operation.name());
-        let file = Inherited::new(self.region().file_for_peer().unwrap());
-        file.start(&mut command, Tracee::start).unwrap()
+        let file = self.region().file_for_peer().unwrap();
+        start_with(vec![file], &mut command, Tracee::start).unwrap()
     }
 
     /// Sends a message as the survivor.
