@@ -8,6 +8,7 @@
 
 pub mod campaign;
 pub mod half_made;
+pub mod holder;
 pub mod inherit;
 pub mod interplay;
 pub mod kill;
@@ -18,4 +19,5 @@ pub mod scene;
 pub mod stop;
 pub mod trace;
 pub mod twin;
+pub mod victim;
 pub mod view;

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::process::Command;
 
 use transload::shared::{
     Recovered, SendError, SharedAcquireError, SharedConsumer, SharedLease, SharedPool, SharedRegion,
@@ -14,6 +13,7 @@ use crate::inherit::start_with;
 use crate::interplay::Interplay;
 use crate::operation::{EXIT_DONE, EXIT_EMPTY, EXIT_EXHAUSTED, EXIT_FULL, Operation, VICTIM_ID};
 use crate::trace::Tracee;
+use crate::victim::Victim;
 use crate::view::{Published, Slot, View, full_cell};
 
 /// The member that goes on.
@@ -251,8 +251,8 @@ impl Scene {
     /// # Panics
     ///
     /// If it does not come to that.
-    pub fn start(&self, victim: &str) -> Tracee {
-        let mut command = Command::new(victim);
+    pub fn start(&self, victim: &Victim) -> Tracee {
+        let mut command = victim.command();
         command.arg(self.operation.name());
         let file = self.region().file_for_peer().unwrap();
         start_with(vec![file], &mut command, Tracee::start).unwrap()

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use transload_crash::campaign::actor::Role;
 use transload_crash::campaign::director::{Cast, Tally, run};
+use transload_crash::victim::Victim;
 
 /// `TRANSLOAD_SEED`, to begin as another run did; the moments themselves do not come again.
 fn campaign(cast: Cast, time: Duration) -> Result<Tally, String> {
@@ -11,7 +12,7 @@ fn campaign(cast: Cast, time: Duration) -> Result<Tally, String> {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = seed.unwrap_or_else(now);
     println!("seed {seed}");
-    let outcome = run(env!("CARGO_BIN_EXE_victim"), cast, seed, time);
+    let outcome = run(&Victim::new(env!("CARGO_BIN_EXE_victim")), cast, seed, time);
     match &outcome {
         Ok(tally) => println!("{tally}"),
         Err(fault) => println!("FAULT: {fault}"),

@@ -1,9 +1,10 @@
 //! A member of a region that is stopped and killed: `victim OPERATION DESCRIPTOR`, stepped by whoever started it, or
-//! `victim campaign ROLE NUMBER LIFE SEED DESCRIPTOR DESCRIPTOR`, on its own.
+//! `victim campaign ROLE NUMBER LIFE SEED DESCRIPTOR DESCRIPTOR`, on its own, or `victim hold DESCRIPTOR`, which waits.
 
 use std::process::ExitCode;
 
 use transload_crash::campaign::actor::{Role, act};
+use transload_crash::holder::hold;
 use transload_crash::inherit::inherited;
 use transload_crash::operation::{Operation, perform};
 use transload_crash::trace::let_parent_trace;
@@ -29,6 +30,9 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<i32, String> {
             || arguments.next().and_then(|number| number.parse().ok()).ok_or("a number is missing");
         let numbers = [number()?, number()?, number()?];
         return act(role, numbers, inherited(arguments.next())?, inherited(arguments.next())?).map(|()| 0);
+    }
+    if first == "hold" || first == "hold-and-fork" {
+        return hold(inherited(arguments.next())?, first == "hold-and-fork").map(|()| 0);
     }
     let operation = Operation::of(&first).ok_or("no such operation")?;
     let file = inherited(arguments.next())?;

@@ -12,6 +12,7 @@ use super::puppet::Puppet;
 use super::side::{ACTORS, LIVES, Life, PRODUCERS, Phase, Side};
 use crate::random::Random;
 use crate::scene::Fault;
+use crate::victim::Victim;
 use crate::view::View;
 
 const BUFFERS: usize = 32;
@@ -60,7 +61,7 @@ pub struct Tally {
 }
 
 struct Director {
-    victim: String,
+    victim: Victim,
     cast: Cast,
     seed: u64,
     random: Random,
@@ -77,12 +78,12 @@ struct Director {
 /// # Errors
 ///
 /// What must not be.
-pub fn run(victim: &str, cast: Cast, seed: u64, time: Duration) -> Result<Tally, Fault> {
+pub fn run(victim: &Victim, cast: Cast, seed: u64, time: Duration) -> Result<Tally, Fault> {
     let builder = SharedRegion::builder(BUFFERS, BUFFER_BYTES).ring_slots(RING_SLOTS).members(MEMBERS);
     let region = builder.create().map_err(|error| error.to_string())?;
     let view = View::of(&region).map_err(|error| error.to_string())?;
     let mut director = Director {
-        victim: victim.to_owned(),
+        victim: victim.clone(),
         cast,
         seed,
         random: Random::new(seed),

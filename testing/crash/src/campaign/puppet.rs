@@ -9,6 +9,7 @@ use super::actor::Role;
 use super::side::Side;
 use crate::inherit::start_with;
 use crate::scene::Fault;
+use crate::victim::Victim;
 use transload::shared::SharedRegion;
 
 /// A child of this process. Killed and reaped when it is dropped.
@@ -22,13 +23,13 @@ pub struct Puppet {
 impl Puppet {
     /// Starts a member as [`act`](super::actor::act) says.
     pub(super) fn start(
-        victim: &str,
+        victim: &Victim,
         role: Role,
         numbers: [u64; 3],
         region: &SharedRegion,
         side: &Side,
     ) -> io::Result<Puppet> {
-        let mut command = Command::new(victim);
+        let mut command = victim.command();
         command.args(["campaign", role.name()]).args(numbers.map(|number| number.to_string()));
         command.stdin(Stdio::null());
         let files = vec![region.file_for_peer()?, side.file().try_clone_to_owned()?];
