@@ -1,4 +1,4 @@
-//! Addresses of streams: `tcp:HOST:PORT` and `unix:PATH`.
+//! Addresses of streams, `tcp:HOST:PORT` and `unix:PATH`, and of regions that processes share, `shm:NAME`.
 
 use std::fmt;
 use std::io;
@@ -7,9 +7,54 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use rustix::net::{SocketAddrAny, SocketAddrUnix};
+#[cfg(target_os = "linux")]
+use transload::shared::handover::Name;
 
 /// How many bytes of a path the address of a Unix socket has room for, its end left out.
 const LONGEST_PATH: usize = 107;
+
+const HOW: &str = "write it like tcp:localhost:9000, tcp:[::1]:9000 or unix:/run/socket";
+
+/// Where messages come from, or go to: a stream, or a region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    Stream(Address),
+    #[cfg(target_os = "linux")]
+    Region(Name),
+}
+
+impl Endpoint {
+    /// Whether a word is meant as one, and no file's name.
+    pub(crate) fn is_meant_by(word: &str) -> bool {
+        word.starts_with("shm:") || word.starts_with("tcp:") || word.starts_with("unix:")
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = String;
+
+    /// Reads `shm:NAME`, and what [`Address`] reads.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("shm:") {
+            #[cfg(target_os = "linux")]
+            Some(name) => name.parse().map(Self::Region).map_err(|error| format!("{error}")),
+            #[cfg(not(target_os = "linux"))]
+            Some(_) => Err("memory that processes share needs Linux".to_owned()),
+            None if Self::is_meant_by(text) => text.parse().map(Self::Stream),
+            None => Err(format!("no address: {HOW}, or shm:NAME")),
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stream(address) => address.fmt(f),
+            #[cfg(target_os = "linux")]
+            Self::Region(name) => write!(f, "shm:{name}"),
+        }
+    }
+}
 
 /// Where a stream comes from, or goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,11 +68,6 @@ pub(crate) enum Address {
 }
 
 impl Address {
-    /// Whether a word is meant as an address, and no file's name.
-    pub(crate) fn is_meant_by(word: &str) -> bool {
-        word.starts_with("tcp:") || word.starts_with("unix:")
-    }
-
     /// What it stands for: one address, or several to be tried in turn. Asks for names, which may take a while.
     ///
     /// # Errors
@@ -48,7 +88,6 @@ impl FromStr for Address {
 
     /// Reads `tcp:HOST:PORT` and `unix:PATH`, also as `tcp://HOST:PORT` and `unix://PATH`.
     fn from_str(text: &str) -> Result<Self, String> {
-        const HOW: &str = "write it like tcp:localhost:9000, tcp:[::1]:9000 or unix:/run/socket";
         let without_slashes = |rest: &str| rest.strip_prefix("//").unwrap_or(rest).to_owned();
         if let Some(path) = text.strip_prefix("unix:").map(without_slashes) {
             return match path.len() {
@@ -102,10 +141,28 @@ mod tests {
             ("unix:///run/x", "unix:/run/x"),
             ("unix:here", "unix:here"),
         ] {
-            assert!(Address::is_meant_by(text));
+            assert!(Endpoint::is_meant_by(text));
             let address: Address = text.parse().unwrap();
             assert_eq!(address.to_string(), written);
-            assert_eq!(written.parse(), Ok(address));
+            assert_eq!(written.parse(), Ok(address.clone()));
+            assert_eq!(text.parse(), Ok(Endpoint::Stream(address)));
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn regions_have_names() {
+        for text in ["shm:sensors", "shm:/run/x"] {
+            assert!(Endpoint::is_meant_by(text));
+            let endpoint: Endpoint = text.parse().unwrap();
+            assert!(matches!(endpoint, Endpoint::Region(_)));
+            assert_eq!(endpoint.to_string(), text);
+        }
+        for (text, words) in
+            [("shm:", "an empty name"), ("shm:a/b", "'/'"), ("sensors", "shm:NAME"), ("tcp:x", "no port")]
+        {
+            let said = text.parse::<Endpoint>().unwrap_err();
+            assert!(said.contains(words), "{text}: {said}");
         }
     }
 
@@ -114,6 +171,7 @@ mod tests {
         let long = format!("unix:/{}", "x".repeat(LONGEST_PATH));
         for (text, word) in [
             ("", "no address"),
+            ("shm:name", "no address"),
             ("localhost:9000", "no address"),
             ("udp:localhost:9000", "no address"),
             ("tcp:", "no port"),

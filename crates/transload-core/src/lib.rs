@@ -17,6 +17,7 @@
 //! * [`Pool::claim`] gives a thread one of many equal buffers, [`Pool::release`] gives it back.
 //!
 //! * [`SharedMember`] does both between processes, any of which may die at any instruction.
+//! * [`SpscSender`] and [`SpscReceiver`] are a ring between two processes that do not trust each other.
 //!
 //! For all:
 //!
@@ -52,6 +53,7 @@ mod padded;
 mod pool;
 mod ring;
 mod shared;
+mod spsc;
 mod sync;
 mod wait;
 
@@ -70,6 +72,10 @@ pub use shared::{
     MEMBER_WORDS, Poisoned, Recovered, SLEEPER_WORDS, SharedCount, SharedGeometryError, SharedGrant,
     SharedMember, SharedMessage, SharedNoGrant, SharedNotes, SharedParts, SharedReader, SharedSendError,
     SharedSendRefused, SharedTakeError, SharedTaken, SharedWord, Sleeper, SlotState,
+};
+pub use spsc::{
+    SPSC_FUTEX_WORDS, SPSC_SIGNAL, SpscFault, SpscOwn, SpscPeer, SpscReceiver, SpscRun, SpscSendError,
+    SpscSender,
 };
 #[cfg(feature = "model")]
 pub use sync::{Died, Label, weakened};

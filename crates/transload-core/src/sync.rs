@@ -92,14 +92,18 @@ mod weaken {
         SecondLook,
         /// The swap that frees a shared buffer's word, and the one that claims it.
         SharedLend,
+        /// The words of buffers that are out, and the looks over all words.
+        SharedLook,
         /// The swap that fills a cell, and the look that finds it full.
         SharedPublish,
         /// The swap that moves the shared tail, and the look at it.
         SharedTail,
         /// The counts of shared releases and recoveries, and their sum.
         SharedTally,
-        /// A recovery that looks at the ring before the words instead of after: a step, not an ordering.
-        SharedScanFirst,
+        /// The store of a lane's position, and the fence behind its load.
+        SpscPosition,
+        /// A recovery that does not look which buffers the ring names: a step, not an ordering.
+        SharedScan,
         /// A consumer that frees a buffer before it empties the cell instead of after: a step, not an ordering.
         SharedFreeFirst,
     }

@@ -29,7 +29,7 @@ impl Barrier for ProcessBarrier {
         if self.asymmetric {
             compiler_fence(Ordering::SeqCst);
         } else {
-            fence(Ordering::SeqCst);
+            full_fence();
         }
     }
 
@@ -41,6 +41,12 @@ impl Barrier for ProcessBarrier {
             let _ = membarrier(Command::PrivateExpedited);
         }
     }
+}
+
+/// Seldom needed, and so kept out of the way of those that are not.
+#[cold]
+fn full_fence() {
+    fence(Ordering::SeqCst);
 }
 
 /// Commands of `membarrier(2)`, by their numbers in `linux/membarrier.h`.

@@ -36,15 +36,11 @@ static PAGE: OnceLock<Page> = OnceLock::new();
 impl ForkStamp {
     /// The stamp of this process.
     pub(crate) fn here() -> io::Result<ForkStamp> {
-        let page = match PAGE.get() {
-            Some(page) => page,
-            None => {
-                let page = Page { mapping: Mapping::wiped_on_fork()?, last: SharedWord::new(0) };
-                // Another thread may have been faster.
-                let _ = PAGE.set(page);
-                PAGE.get().ok_or(io::ErrorKind::Other)?
-            }
-        };
+        if PAGE.get().is_none() {
+            // Another thread may be faster; then its page it is.
+            let _ = PAGE.set(Page { mapping: Mapping::wiped_on_fork()?, last: SharedWord::new(0) });
+        }
+        let page = PAGE.get().ok_or(io::ErrorKind::Other)?;
         // SAFETY: the mapping is a page of readable and writable zeroes, aligned for any word, kept by a static (I2), and
         // reached as this one atomic word only.
         let word = unsafe { page.mapping.base().cast::<SharedWord>().as_ref() };
@@ -86,12 +82,12 @@ impl Page {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use rustix::process::{Pid, WaitOptions, waitpid};
 
     /// Whether `child` says yes in a fork.
-    fn in_child(child: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn in_child(child: impl FnOnce() -> bool) -> bool {
         // SAFETY: the child calls only `child`, which takes no lock that another thread may hold, and `_exit`.
         let id = unsafe { libc::fork() };
         if id == 0 {

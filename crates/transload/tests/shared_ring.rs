@@ -49,7 +49,24 @@ fn messages_arrive_in_order_through_many_laps() {
         assert_eq!(consumer.take(1).unwrap_err(), TakeError::Empty);
     }
     assert_eq!(next, 2000);
-    assert_eq!(a.statistics().free, 4);
+    assert_eq!((a.statistics().free, a.statistics().published), (4, 2000));
+}
+
+#[test]
+fn what_is_published_is_done_in_order() {
+    let region = region(4, 4);
+    let (a, b) = (join(&region, "a"), join(&region, "b"));
+    let (ring, mut consumer) = (a.ring(), b.ring().consumer().unwrap());
+    let counts = || (ring.published(), ring.done());
+    assert_eq!(counts(), (0, 0));
+    (0..3).for_each(|number| send(&ring, number));
+    assert_eq!(counts(), (3, 0));
+    let (first, second) = (consumer.take(1).unwrap(), consumer.take(2).unwrap());
+    drop(second);
+    assert_eq!(counts(), (3, 0), "the first is not done");
+    drop(first);
+    assert_eq!(counts(), (3, 3));
+    assert_eq!(b.statistics().published, 3);
 }
 
 #[test]
@@ -207,7 +224,8 @@ fn there_is_room_for_so_many_members() {
     assert!(error.contains("all 4 members"), "{error}");
     drop(members);
     // One attach may be several members too.
-    let (a, b) = (SharedPool::join(&region, "é").unwrap(), SharedPool::join(&region, &"é".repeat(99)).unwrap());
+    let (a, b) =
+        (SharedPool::join(&region, "é").unwrap(), SharedPool::join(&region, &"é".repeat(99)).unwrap());
     assert_eq!((a.member(), b.member()), (1, 2));
     assert_eq!(b.holders().last().unwrap().name, "é".repeat(32));
 }
@@ -243,4 +261,35 @@ fn threads_of_several_members_lose_nothing() {
         }
     });
     assert_eq!(receiver.statistics().free, 16);
+}
+
+#[test]
+fn what_is_put_back_comes_to_the_next_consumer_once_more() {
+    let region = region(4, 4);
+    let (a, b) = (join(&region, "a"), join(&region, "b"));
+    (0..3).for_each(|number| send(&a.ring(), number));
+    let mut consumer = b.ring().consumer().unwrap();
+    let (first, second) = (consumer.take(1).unwrap(), consumer.take(1).unwrap());
+    second.lend(true).unwrap();
+    second.put_back();
+    first.put_back();
+    let third = consumer.take(1).unwrap();
+    assert_eq!(third.first_position(), 2);
+    drop(third);
+    drop(consumer);
+    let mut consumer = a.ring().consumer().unwrap();
+    let batch = consumer.take(9).unwrap();
+    let seen: Vec<_> = batch
+        .iter()
+        .map(|message| {
+            let mut bytes = [0; 8];
+            batch.read(&message, &mut bytes).unwrap();
+            (u64::from_le_bytes(bytes), message.redelivered)
+        })
+        .collect();
+    assert_eq!(seen, [(0, true), (1, true)]);
+    drop(batch);
+    let statistics = a.statistics();
+    assert_eq!((statistics.free, statistics.quarantined, statistics.redelivered), (3, 1, 2));
+    assert_eq!(consumer.take(1).unwrap_err(), TakeError::Empty);
 }

@@ -1,22 +1,24 @@
 //! Slabs from outside: what is asked for, what the kernel says was obtained, and what stays behind.
 #![cfg(target_os = "linux")]
-#![expect(clippy::print_stderr, reason = "a test that cannot run says so")]
 
 mod forking;
+mod reserving;
+mod unprivileged;
 
 use std::{
     fs,
-    fs::File,
     process::Command,
     ptr::NonNull,
     sync::{Arc, Mutex},
 };
 
 use forking::fork;
+use reserving::{NR_HUGEPAGES, reserve, two_mib_pool};
 use transload::memory::{
     HugePagePool, Lock, LockRefusal, MemlockLimit, Policy, Slab, SlabError, Source, Topology,
     TransparentMode, available_memory_bytes,
 };
+use unprivileged::Nobody;
 
 const GRAIN: usize = 65_536;
 const MIB: usize = 1 << 20;
@@ -55,10 +57,6 @@ fn seen(slab: &Slab) -> Seen {
 
 fn has(seen: &Seen, flag: &str) -> bool {
     seen.flags.iter().any(|other| other == flag)
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 /// Counts the warnings of one thread.
@@ -218,48 +216,6 @@ fn a_slab_that_holds_no_huge_page_cannot_have_one() {
     assert!(!slab.placement().transparent);
     assert_eq!(warnings.len(), 1);
     assert!(warnings[0].contains("1048576 bytes"), "{warnings:?}");
-}
-
-/// Pages of 2 MiB added to the pool, and taken away again at the end. Only one test of a machine has them at a time.
-struct Reserved {
-    before: u64,
-    _lock: File,
-}
-
-const NR_HUGEPAGES: &str = "/proc/sys/vm/nr_hugepages";
-
-/// The pool of 2 MiB pages, with `pages` usable. `None`, with a line that says so, where that cannot be arranged.
-fn reserve(test: &str, pages: u64) -> Option<Reserved> {
-    let skip = |why: &str| eprintln!("SKIPPED {test}: {why}");
-    let Some(pool) = two_mib_pool() else {
-        skip("no huge pages of 2 MiB");
-        return None;
-    };
-    if !is_root() || !pool.is_default {
-        skip("only root may reserve huge pages");
-        return None;
-    }
-    let path = std::env::temp_dir().join("transload-huge-pages.lock");
-    let lock = File::create(path).expect("lock file");
-    lock.lock().expect("lock");
-    let reserved = Reserved { before: two_mib_pool().expect("as above").total_pages, _lock: lock };
-    let command = two_mib_pool().expect("as above").reserve_command(pages);
-    let wanted = command.strip_prefix("echo ").and_then(|rest| rest.split(' ').next()).expect("a number");
-    if fs::write(NR_HUGEPAGES, wanted).is_err() || two_mib_pool().expect("as above").usable_pages() < pages {
-        skip("the system does not give huge pages");
-        return None;
-    }
-    Some(reserved)
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        fs::write(NR_HUGEPAGES, self.before.to_string()).expect("the pool is as it was");
-    }
-}
-
-fn two_mib_pool() -> Option<HugePagePool> {
-    HugePagePool::all().into_iter().find(|pool| pool.page_bytes == 2 * MIB)
 }
 
 #[test]
@@ -491,33 +447,9 @@ fn a_narrow_memlock_limit_is_told_in_numbers() {
     if std::env::var_os(NARROW).is_some() {
         return narrow_memlock_limit();
     }
-    if !is_root() || Command::new("setpriv").arg("--version").output().is_err() {
-        eprintln!("SKIPPED {NAME}: needs root and setpriv (util-linux) to become nobody");
-        return;
-    }
-    // The test program may lie where nobody may not go.
-    let copy = std::env::temp_dir().join(format!("transload-slab-{}", std::process::id()));
-    fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
-    let output = Command::new("setpriv")
-        .args([
-            "--reuid",
-            "65534",
-            "--regid",
-            "65534",
-            "--clear-groups",
-            "--inh-caps=-all",
-            "--bounding-set=-all",
-        ])
-        .args(["prlimit", "--memlock=65536:65536"])
-        .arg(&copy)
-        .args(["--exact", NAME, "--nocapture", "--test-threads=1"])
-        .env(NARROW, "1")
-        .output();
-    fs::remove_file(copy).unwrap();
-    let output = output.unwrap();
-    let text =
-        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    let Some(mut nobody) = Nobody::running(NAME, &["prlimit", "--memlock=65536:65536"]) else { return };
+    nobody.command.env(NARROW, "1");
+    nobody.succeeds();
 }
 
 fn narrow_memlock_limit() {

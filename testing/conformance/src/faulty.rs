@@ -76,6 +76,7 @@ struct Inner {
     refused: BTreeSet<(Call, u64)>,
     completions: u64,
     ends: BTreeMap<u64, End>,
+    outlives: bool,
 }
 
 impl Faults {
@@ -105,6 +106,11 @@ impl Faults {
     /// every later one.
     pub fn lose(&self, nth: u64) {
         self.lock().ends.insert(nth, End::Lost);
+    }
+
+    /// Makes streams say that what they have in flight may outlive this process, and treat memory so.
+    pub fn outlive_the_process(&self) {
+        self.lock().outlives = true;
     }
 
     /// How many calls of a kind were made, those refused included.
@@ -247,9 +253,11 @@ impl Stream for FaultyStream {
     }
 
     fn submit(&mut self, upload: Upload) -> Result<Ticket, Refused<Upload>> {
-        match self.refusal(Call::Submit) {
-            Some(error) => Err(Refused { transfer: upload, error }),
-            None => self.stream.submit(upload),
+        // The wrapped stream checks the rest for itself.
+        let marked = if self.dies_with_process() { Ok(()) } else { upload.check(self, true) };
+        match self.refusal(Call::Submit).map_or(marked, Err) {
+            Err(error) => Err(Refused { transfer: upload, error }),
+            Ok(()) => self.stream.submit(upload),
         }
     }
 
@@ -268,6 +276,10 @@ impl Stream for FaultyStream {
     fn wait(&mut self, timeout: Duration) -> Option<Completion> {
         let completion = self.stream.wait(timeout)?;
         Some(self.end(completion))
+    }
+
+    fn dies_with_process(&self) -> bool {
+        self.stream.dies_with_process() && !self.faults.lock().outlives
     }
 
     /// The wrapped stream's own type.

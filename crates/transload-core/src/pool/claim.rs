@@ -38,23 +38,45 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
     ///
     /// [`NoGrant::Exhausted`] only if all buffers were leased at one moment during the call, [`NoGrant::Closed`] once
     /// the pool is closed.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a call's stores delay the next swap")]
     pub fn claim(&self, seat: &Seat) -> Result<Grant, NoGrant> {
-        if self.is_closed() {
-            return Err(NoGrant::Closed);
-        }
-        // The buffer that this seat gave back last: for most claims this is all. It stays the top when it is claimed, as
-        // forgetting it would be one more store that the next claim's swap has to wait for.
-        if let Some(top) = self.seats.record(seat).top()
-            && let Some(grant) = self.claim_this(seat, top)
+        if !self.is_closed()
+            && let Some(grant) = self.claim_top(seat)
         {
             return Ok(grant);
         }
         self.claim_on(seat)
     }
 
+    /// Claims the buffer that the seat gave back last: for most claims this is all. It stays the top when it is
+    /// claimed, as forgetting it would be one more store that the next claim's swap has to wait for. The shared seat
+    /// has no top.
+    #[inline]
+    fn claim_top(&self, seat: &Seat) -> Option<Grant> {
+        let record = self.seats.own(seat)?;
+        let top = record.top_or_none();
+        let slot = self.slots.as_ref().get(top as usize)?;
+        let twin_counts_first = is_weak!(TallyFirst);
+        if twin_counts_first {
+            record.count_acquired_alone();
+        }
+        if !slot.claim(self.claimer(seat)) {
+            return None;
+        }
+        if !twin_counts_first {
+            record.count_acquired_alone();
+        }
+        Some(Grant::new(top))
+    }
+
+    /// Out of the way of `claim`, which is straight without it.
+    #[cold]
     #[inline(never)]
     fn claim_on(&self, seat: &Seat) -> Result<Grant, NoGrant> {
+        if self.is_closed() {
+            return Err(NoGrant::Closed);
+        }
         match self.claim_hinted(seat) {
             Some(grant) => Ok(grant),
             None => self.find(seat),
@@ -85,7 +107,7 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
     #[inline]
     pub(super) fn claimer(&self, seat: &Seat) -> Claimer {
         // Whether claims of a whole run fall into one tick or the next is no matter.
-        Claimer::new(seat.index(), self.shared.tick.load(Ordering::Relaxed))
+        Claimer::new(seat.index(), self.shared.stamp.load(Ordering::Relaxed))
     }
 
     /// Counts a claim that was made.

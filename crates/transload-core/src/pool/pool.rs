@@ -5,7 +5,7 @@ use core::fmt;
 use super::attention::Attention;
 use super::geometry::{MAX_BUFFERS, PoolGeometryError};
 use super::seat::{Seat, Seats};
-use super::slot::Slot;
+use super::slot::{Slot, stamp};
 use super::summary::{HintWord, Summary, words_for};
 use crate::sync::{AtomicU64, Ordering};
 use crate::wait::Barrier;
@@ -44,8 +44,9 @@ pub struct Pool<S, H, B> {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) attention: Attention,
-    /// Time as far as the pool knows it. Moved by whoever asks for ages; written into the word of each claim.
-    pub(super) tick: AtomicU64,
+    /// The [`stamp`] of the time as far as the pool knows it. Moved by whoever asks for ages; added to the word by each
+    /// claim.
+    pub(super) stamp: AtomicU64,
     /// Buffers that never come back.
     pub(super) quarantined: Counter,
 }
@@ -90,8 +91,11 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
         if needed != available {
             return Err(PoolGeometryError::Hints { needed, available });
         }
-        let shared =
-            Shared { attention: Attention::new(), tick: AtomicU64::new(0), quarantined: Counter::new() };
+        let shared = Shared {
+            attention: Attention::new(),
+            stamp: AtomicU64::new(stamp(0)),
+            quarantined: Counter::new(),
+        };
         Ok(Self {
             summary: Summary::full(count, hints),
             slots,
@@ -156,12 +160,12 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
 
     /// Time goes on: claims bear this number from now on. Compared modulo 2^18.
     pub fn set_tick(&self, tick: u64) {
-        self.shared.tick.store(tick, Ordering::Relaxed);
+        self.shared.stamp.store(stamp(tick), Ordering::Relaxed);
     }
 
     /// The lease with the oldest tick, of all that are out now. Looks at every slot.
     pub fn oldest(&self) -> Option<Oldest> {
-        let now = self.shared.tick.load(Ordering::Relaxed);
+        let now = self.shared.stamp.load(Ordering::Relaxed);
         let mut oldest: Option<Oldest> = None;
         for (index, slot) in (0..).zip(self.slots.as_ref()) {
             if let Some((ticks, seat)) = slot.holder(now)

@@ -13,34 +13,56 @@ impl<S: AsRef<[Slot]>, H: AsRef<[HintWord]>, B: Barrier> Pool<S, H, B> {
     ///
     /// Behind the count of the last buffer of an abandoned pool its bytes may go at any time; the control words must
     /// stay until this returns.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a call's stores delay the next swap")]
     pub fn release(&self, seat: &Seat, grant: Grant) -> Notice {
         let index = grant.index();
-        let record = self.seats.record(seat);
-        let twin_counts_last = is_weak!(DrainLast);
-        let mut before = None;
-        if !twin_counts_last {
-            before = record.count_released(seat, index);
-        }
-        self.slot(index).free();
-        if twin_counts_last {
-            before = record.count_released(seat, index);
-        }
-        if seat.is_shared() {
-            self.hint_to_all(index);
-        } else if let Some(before) = before
-            // The top until now, unless it was claimed.
-            && self.slot(before).is_free()
-            && !record.push(before)
+        if let Some(record) = self.seats.own(seat)
+            && let Some(slot) = self.slots.as_ref().get(index as usize)
         {
-            self.make_room(seat, before);
+            let twin_counts_last = is_weak!(DrainLast);
+            let mut top = index;
+            if !twin_counts_last {
+                top = record.count_released_alone();
+            }
+            slot.free();
+            if twin_counts_last {
+                top = record.count_released_alone();
+            }
+            if top != index {
+                self.replace_top(seat, top, index);
+            }
+        } else {
+            self.release_shared(index);
         }
         self.shared.attention.notice(&self.barrier)
     }
 
+    /// Makes a buffer that is back the seat's top, and what was the top until now a hint, unless it was claimed. Out of
+    /// the way of `release`, which is straight without it.
     #[cold]
     #[inline(never)]
-    fn hint_to_all(&self, index: u32) {
+    fn replace_top(&self, seat: &Seat, before: u32, index: u32) {
+        let record = self.seats.record(seat);
+        record.set_top(index);
+        let is_free = self.slots.as_ref().get(before as usize).is_some_and(Slot::is_free);
+        if is_free && !record.push(before) {
+            self.make_room(seat, before);
+        }
+    }
+
+    /// Gives a buffer back by the shared seat. A grant of a larger pool comes here too, and panics.
+    #[cold]
+    #[inline(never)]
+    fn release_shared(&self, index: u32) {
+        let twin_counts_last = is_weak!(DrainLast);
+        if !twin_counts_last {
+            self.seats.shared().count_released_with_others();
+        }
+        self.slot(index).free();
+        if twin_counts_last {
+            self.seats.shared().count_released_with_others();
+        }
         self.summary.put(index as usize / 64, 1 << (index % 64));
     }
 

@@ -3,8 +3,8 @@
 use core::cell::Cell;
 use core::marker::PhantomData;
 
+use crate::Counter;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, order};
-use crate::{Counter, Padded};
 
 /// How many threads at a time have a seat of their own. All others share one more, which costs them read-modify-writes
 /// where a seat's owner stores.
@@ -52,13 +52,16 @@ impl Seat {
 }
 
 /// What stands in a seat. Written by its owner only, the shared one's counters by all; read by anybody.
+///
+/// On lines of its own, see [`Padded`](crate::Padded), and as large as a power of two, so that a shift finds it.
 #[derive(Debug)]
+#[repr(align(512))]
 pub(super) struct Record {
     /// Claims, counted after the swap of the word. SYNC: tally
     acquired: AtomicU64,
-    /// In the upper half, releases, counted before the store to the word; below, the buffer that was given back last, or
-    /// `NONE`: one store for both. 32 bits of the count are enough, as only its distance from the claims is asked for,
-    /// and that is at most 2^31. SYNC: drain
+    /// In the upper half, releases, counted before the store to the word; below, the buffer that was given back last,
+    /// or `NONE`: mostly it is the same again, and then one store does for both. 32 bits of the count are enough, as
+    /// only its distance from the claims is asked for, and that is at most 2^31. SYNC: drain
     released_top: AtomicU64,
     /// Claims that found nothing.
     exhausted: Counter,
@@ -81,28 +84,36 @@ impl Record {
 
     #[inline]
     pub(super) fn count_acquired(&self, seat: &Seat) {
-        // SYNC: tally (release): whoever counts this claim counts each release that we had seen.
         if seat.is_shared() {
+            // SYNC: tally (release): as below.
             self.acquired.fetch_add(1, order!(Tally, Release));
         } else {
-            let before = self.acquired.load(Ordering::Relaxed);
-            self.acquired.store(before.wrapping_add(1), order!(Tally, Release));
+            self.count_acquired_alone();
         }
     }
 
-    /// Counts a release that is about to be made. Says which buffer was the top until now.
+    /// For all seats but the shared one.
     #[inline]
-    pub(super) fn count_released(&self, seat: &Seat, index: u32) -> Option<u32> {
-        // SYNC: drain (release): our use of the bytes comes before the end of the pool.
-        if seat.is_shared() {
-            self.released_top.fetch_add(ONE_RELEASE, order!(Drain, Release));
-            return None;
-        }
+    pub(super) fn count_acquired_alone(&self) {
+        let before = self.acquired.load(Ordering::Relaxed);
+        // SYNC: tally (release): whoever counts this claim counts each release that we had seen.
+        self.acquired.store(before.wrapping_add(1), order!(Tally, Release));
+    }
+
+    /// Counts a release that is about to be made; for all seats but the shared one. Says which buffer is the top, or
+    /// `NONE`.
+    #[inline]
+    pub(super) fn count_released_alone(&self) -> u32 {
         let before = self.released_top.load(Ordering::Relaxed);
-        let count = before & !u64::from(NONE);
-        let now = count.wrapping_add(ONE_RELEASE) | u64::from(index);
-        self.released_top.store(now, order!(Drain, Release));
-        Self::top_of(before).filter(|&before| before != index)
+        // SYNC: drain (release): our use of the bytes comes before the end of the pool.
+        self.released_top.store(before.wrapping_add(ONE_RELEASE), order!(Drain, Release));
+        Self::top_of(before)
+    }
+
+    /// Counts a release that is about to be made by the shared seat.
+    pub(super) fn count_released_with_others(&self) {
+        // SYNC: drain (release): as above.
+        self.released_top.fetch_add(ONE_RELEASE, order!(Drain, Release));
     }
 
     pub(super) fn count_exhausted(&self, seat: &Seat) {
@@ -114,22 +125,28 @@ impl Record {
     }
 
     /// The buffer that was given back last. It may have been claimed since.
+    fn top(&self) -> Option<u32> {
+        Some(self.top_or_none()).filter(|&top| top != NONE)
+    }
+
+    /// The same, or `NONE`, which is no slot's index.
     #[inline]
-    pub(super) fn top(&self) -> Option<u32> {
+    pub(super) fn top_or_none(&self) -> u32 {
         Self::top_of(self.released_top.load(Ordering::Relaxed))
     }
 
     #[inline]
-    fn top_of(released_top: u64) -> Option<u32> {
+    fn top_of(released_top: u64) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
         let index = released_top as u32;
-        (index != NONE).then_some(index)
+        index
     }
 
-    /// Forgets the top.
-    pub(super) fn drop_top(&self) {
-        let count = self.released_top.load(Ordering::Relaxed) | u64::from(NONE);
-        self.released_top.store(count, Ordering::Relaxed);
+    /// Makes a buffer the top, or `NONE`.
+    pub(super) fn set_top(&self, index: u32) {
+        let count = self.released_top.load(Ordering::Relaxed) & !u64::from(NONE);
+        // SYNC: drain (release): whoever loads this counts the releases before it.
+        self.released_top.store(count | u64::from(index), order!(Drain, Release));
     }
 
     /// The newest hint but for the top, taken out.
@@ -156,7 +173,7 @@ impl Record {
         let len = (self.len.load(Ordering::Relaxed) as usize).min(HINTS);
         let count = if all { len } else { len / 2 };
         if all && let Some(index) = self.top() {
-            self.drop_top();
+            self.set_top(NONE);
             each(index);
         }
         for hint in &self.hints[..count] {
@@ -188,7 +205,7 @@ pub(super) struct Seats {
     taken: AtomicU64,
     /// Seats below this have been used at some time. Only grows.
     used: AtomicU32,
-    records: [Padded<Record>; SEATS + 1],
+    records: [Record; SEATS + 1],
 }
 
 impl Seats {
@@ -196,13 +213,23 @@ impl Seats {
         Self {
             taken: AtomicU64::new(0),
             used: AtomicU32::new(0),
-            records: core::array::from_fn(|_| Padded(Record::new())),
+            records: core::array::from_fn(|_| Record::new()),
         }
     }
 
     #[inline]
     pub(super) fn record(&self, seat: &Seat) -> &Record {
         &self.records[seat.index]
+    }
+
+    /// The record of any seat but the shared one: what tells the two apart is the check of the bounds.
+    #[inline]
+    pub(super) fn own(&self, seat: &Seat) -> Option<&Record> {
+        self.records[..SEATS].get(seat.index)
+    }
+
+    pub(super) fn shared(&self) -> &Record {
+        &self.records[SHARED]
     }
 
     /// A seat for the caller alone, or the shared one when all are taken.
@@ -238,7 +265,7 @@ impl Seats {
     pub(super) fn used(&self) -> impl Iterator<Item = &Record> {
         // Loaded when the walk begins. A seat whose count we must not miss was marked as used before it counted.
         let used = self.used.load(Ordering::Relaxed) as usize;
-        self.records[..used.min(SEATS)].iter().chain(&self.records[SHARED..]).map(|record| &record.0)
+        self.records[..used.min(SEATS)].iter().chain(&self.records[SHARED..])
     }
 
     /// The sum of all claims.

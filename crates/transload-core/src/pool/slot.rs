@@ -13,6 +13,7 @@ const TICK: u32 = 8;
 const TICK_MASK: u64 = (1 << 18) - 1;
 /// One generation: 38 bits.
 const STEP: u64 = 1 << 26;
+const GENERATION: u64 = !(STEP - 1);
 
 /// One buffer's control word, 8 bytes.
 ///
@@ -22,7 +23,8 @@ const STEP: u64 = 1 << 26;
 /// ```
 ///
 /// Swapped from free to leased by whoever claims the buffer, with the next generation, the claimer's seat and the tick;
-/// stored by its owner from then on. SYNC: lend
+/// stored by its owner from then on. A free word has nothing but its generation, so that a claim only adds to it.
+/// SYNC: lend
 ///
 /// The generation wraps after 2^38 leases of this one buffer, 23 minutes of doing nothing else at 5 ns each. Claims do
 /// not rest on it: a free word that has been leased in between is as free as any. What rests on it are leases as numbers,
@@ -53,15 +55,21 @@ impl Grant {
     }
 }
 
-/// Who claims, and when: the lower bits of the word that a claim stores.
+/// Who claims, and when: what a claim adds to a free word.
 #[derive(Clone, Copy)]
 pub(super) struct Claimer(u64);
 
 impl Claimer {
+    /// `stamp` is that of the present tick.
     #[inline]
-    pub(super) fn new(seat: usize, tick: u64) -> Self {
-        Self((tick & TICK_MASK) << TICK | (seat as u64) << SEAT | LEASED)
+    pub(super) fn new(seat: usize, stamp: u64) -> Self {
+        Self(stamp + ((seat as u64) << SEAT))
     }
+}
+
+/// All that claims of this tick add to a free word but for the seat: made once a tick rather than with each claim.
+pub(super) fn stamp(tick: u64) -> u64 {
+    STEP | (tick & TICK_MASK) << TICK | LEASED
 }
 
 /// What a look at a slot found that was not free.
@@ -117,7 +125,7 @@ impl Slot {
 
     #[inline]
     fn swap_from(&self, free: u64, by: Claimer) -> Result<(), u64> {
-        let leased = (free & !(STEP - 1)).wrapping_add(STEP) | by.0;
+        let leased = free.wrapping_add(by.0);
         // SYNC: lend (acquire): the last owner's use of the bytes comes before ours.
         // SYNC: look (release): whoever sees this word sees each release that we had seen.
         let order = match (is_weak!(Lend), is_weak!(Look)) {
@@ -131,7 +139,7 @@ impl Slot {
     /// Gives the buffer back. Only by whoever has its grant, so nothing needs to be compared.
     #[inline]
     pub(super) fn free(&self) {
-        let word = self.own() | FREE;
+        let word = self.own() & GENERATION | FREE;
         // SYNC: lend (release): our use of the bytes comes before the next owner's.
         self.0.store(word, order!(Lend, Release));
     }
@@ -167,11 +175,12 @@ impl Slot {
         self.0.compare_exchange(raw, leased, order!(Raw, Acquire), Ordering::Relaxed).is_ok()
     }
 
-    /// How many ticks ago, and by which seat, the buffer was leased; nothing if it is not.
+    /// How many ticks before the one of this stamp, and by which seat, the buffer was leased; nothing if it is not.
     pub(super) fn holder(&self, now: u64) -> Option<(u64, usize)> {
         let word = self.0.load(Ordering::Relaxed);
         let seat = (word >> SEAT & SEAT_MASK) as usize;
-        matches!(word & STATE, LEASED | RAW).then(|| (now.wrapping_sub(word >> TICK) & TICK_MASK, seat))
+        matches!(word & STATE, LEASED | RAW)
+            .then(|| ((now >> TICK).wrapping_sub(word >> TICK) & TICK_MASK, seat))
     }
 }
 
@@ -183,7 +192,7 @@ mod tests {
     fn a_generation_wraps_and_an_older_token_takes_nothing_up() {
         let last = (1 << 38) - 1;
         let slot = Slot::starting_at(last);
-        let by = Claimer::new(5, 3);
+        let by = Claimer::new(5, stamp(3));
         assert!(slot.claim(by) && !slot.claim(by));
         let token = slot.lay_down();
         assert_eq!(token, 3 << 6 | 5, "generation 0");
@@ -200,11 +209,11 @@ mod tests {
     #[test]
     fn a_word_says_who_has_it_and_since_when() {
         let slot = Slot::new();
-        assert_eq!(slot.holder(0), None);
-        assert!(slot.claim(Claimer::new(63, TICK_MASK)));
-        assert_eq!(slot.holder(TICK_MASK), Some((0, 63)));
-        assert_eq!(slot.holder(TICK_MASK + 3), Some((3, 63)), "ticks wrap");
+        assert_eq!(slot.holder(stamp(0)), None);
+        assert!(slot.claim(Claimer::new(63, stamp(TICK_MASK))));
+        assert_eq!(slot.holder(stamp(TICK_MASK)), Some((0, 63)));
+        assert_eq!(slot.holder(stamp(TICK_MASK + 3)), Some((3, 63)), "ticks wrap");
         slot.quarantine();
-        assert_eq!(slot.holder(TICK_MASK), None);
+        assert_eq!(slot.holder(stamp(TICK_MASK)), None);
     }
 }

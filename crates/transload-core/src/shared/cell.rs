@@ -62,7 +62,7 @@ impl Cell {
     pub(super) fn lap(self, lap: u64) -> Lap {
         let (here, there) = (self.0 >> LAP, lap & ((1 << (64 - LAP)) - 1));
         // As a signed number of 24 bits: laps wrap.
-        match ((here.wrapping_sub(there) << LAP) as i64) >> LAP {
+        match (here.wrapping_sub(there) << LAP).cast_signed() >> LAP {
             0 => Lap::Here,
             -1 => Lap::Behind,
             1.. => Lap::Done,

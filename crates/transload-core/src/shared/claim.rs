@@ -87,8 +87,8 @@ where
 
     /// Looks at all words, from the one behind `first` on.
     #[inline(never)]
+    #[expect(clippy::cast_possible_truncation, reason = "at most 2^24 buffers")]
     fn look(&self, cursor: &ClaimCursor, first: u32) -> Result<SharedGrant, SharedNoGrant> {
-        // At most 2^24.
         let buffers = self.parts.buffers() as u32;
         let mut before = self.parts.released();
         if cursor.exhausted_at.load(Ordering::Relaxed) == before.wrapping_add(1) {
@@ -101,8 +101,9 @@ where
                     return Ok(grant);
                 }
             }
-            // What was given back during the lap was counted behind its word. So if no count has changed, no release
-            // has returned since the lap began, and at any moment of it all buffers may be said to have been out.
+            // What was given back during the lap was counted behind its word, and whatever came before the claims that
+            // the lap has seen is in this sum. So if no count has changed, none of those claims came behind a release
+            // that the lap has not seen: there was a moment at which all buffers were out.
             let after = self.parts.released();
             if after == before {
                 cursor.exhausted_at.store(before.wrapping_add(1), Ordering::Relaxed);
@@ -117,16 +118,18 @@ where
     #[inline]
     fn claim_this(&self, index: u32) -> Result<Option<SharedGrant>, SharedNoGrant> {
         let slot = self.own_slot(index);
-        // A word that is old fails the swap.
-        let word = SlotWord(slot.load(Ordering::Relaxed));
+        // SYNC: shared-look (acquire): whatever its owner did before it got the buffer, a release for one, comes before
+        // the sum behind our look. A word that is old fails the swap.
+        let word = SlotWord(slot.load(order!(SharedLook, Acquire)));
         if !word.is(SlotState::Free) {
             return Ok(None);
         }
         let claimed = word.claimed_by(self.number);
         self.parts.step();
-        // SYNC: shared-lend (acquire): the last owner's use of the bytes comes before ours.
+        // SYNC: shared-lend (acquire): the last owner's use of the bytes comes before ours. And the other side of
+        // shared-look (release).
         let swapped =
-            slot.compare_exchange(word.0, claimed.0, order!(SharedLend, Acquire), Ordering::Relaxed);
+            slot.compare_exchange(word.0, claimed.0, order!(SharedLend, AcqRel), order!(SharedLook, Acquire));
         if swapped.is_err() {
             return Ok(None);
         }

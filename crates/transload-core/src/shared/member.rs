@@ -38,7 +38,7 @@ where
     /// If `held` has not as many words as there are buffers, or there is no such number.
     pub fn new(parts: SharedParts<W, F>, number: u16, held: P, barrier: B) -> Self {
         assert_eq!(held.as_ref().len(), parts.buffers(), "one private word a buffer");
-        assert!((1..=parts.members()).contains(&usize::from(number)), "members are numbered from 1");
+        assert!(parts.is_member(number), "members are numbered from 1");
         Self { parts, number, held, poison: AtomicU64::new(0), barrier }
     }
 

@@ -99,6 +99,7 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
 
     /// Called before each write to a word.
     #[inline]
+    #[cfg_attr(not(feature = "model"), expect(clippy::unused_self, reason = "only models let members die"))]
     pub(super) fn step(&self) {
         #[cfg(feature = "model")]
         self.fuse.burn();
@@ -119,6 +120,11 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
         self.members.as_ref().len() / MEMBER_WORDS - 1
     }
 
+    /// Whether this can be a member's number.
+    pub(super) fn is_member(&self, number: u16) -> bool {
+        (1..=self.members()).contains(&usize::from(number))
+    }
+
     /// A count at this moment.
     pub fn count(&self, count: SharedCount) -> u64 {
         self.word(count.place()).load(Ordering::Relaxed)
@@ -126,6 +132,7 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
 
     /// Adds to a count.
     pub fn add(&self, count: SharedCount, more: u64) {
+        self.step();
         // SYNC: shared-tally (release): whoever sees the count of a recovery sees what it has freed.
         self.word(count.place()).fetch_add(more, order!(SharedTally, Release));
     }
@@ -145,12 +152,25 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
         &self.sleepers.as_ref()[sleeper.place()]
     }
 
+    /// How many messages were published since the words were made; a sender that is about to say so, or has died before it
+    /// did, may have published one more.
+    pub fn published(&self) -> u64 {
+        let (tail, head) = (self.tail().load(Ordering::Relaxed), self.head().load(Ordering::Relaxed));
+        if head.wrapping_sub(tail).cast_signed() > 0 { head } else { tail }
+    }
+
     /// Messages in the ring that are published and not done: at some moment during the call, and at most the ring's size.
     pub fn pending(&self) -> usize {
-        let head = self.word(HEAD).load(Ordering::Relaxed);
-        let pending = self.word(TAIL).load(Ordering::Relaxed).wrapping_sub(head);
+        let oldest = self.oldest(self.head().load(Ordering::Relaxed));
+        let pending = self.tail().load(Ordering::Relaxed).wrapping_sub(oldest);
         // Of two moments, or of somebody who lies.
         usize::try_from(pending).map_or(0, |pending| if pending > self.ring_slots() { 0 } else { pending })
+    }
+
+    /// How many of the messages that were published are done, from the first on; or fewer, for a while after a consumer has
+    /// died.
+    pub fn done(&self) -> u64 {
+        self.oldest(self.head().load(Ordering::Relaxed))
     }
 
     /// Who has a buffer at this moment; nobody if it is free, or if its word makes no sense.
@@ -170,6 +190,7 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
     }
 
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "masked to the cells there are")]
     pub(super) fn cell(&self, position: u64) -> &AtomicU64 {
         let cells = self.cells.as_ref();
         // As many as a power of two.
@@ -189,6 +210,13 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
     #[inline]
     pub(super) fn head(&self) -> &AtomicU64 {
         self.word(HEAD)
+    }
+
+    /// The first position that may not be done, by this head. It lags if consumers died before they moved it on, but
+    /// what is done for certain is all that stands a ring before the tail: a cell was emptied before it was filled.
+    pub(super) fn oldest(&self, head: u64) -> u64 {
+        let least = self.tail().load(Ordering::Relaxed).wrapping_sub(self.ring_slots() as u64);
+        if least.wrapping_sub(head).cast_signed() > 0 { least } else { head }
     }
 
     fn word(&self, place: usize) -> &AtomicU64 {

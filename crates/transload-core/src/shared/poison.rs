@@ -47,8 +47,11 @@ impl Poisoned {
     }
 
     /// What [`to_word`](Poisoned::to_word) made, less the two highest bits of a position; nothing of 0.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "what is left of a buffer's number is a buffer's number"
+    )]
     pub(super) fn of_word(word: u64) -> Option<Self> {
-        // What is left of a buffer's number is a buffer's number.
         let buffer = (word >> 2) as u32;
         Some(match word & 3 {
             0 => return None,

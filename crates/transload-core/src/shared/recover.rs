@@ -42,11 +42,15 @@ impl Recovered {
 
 impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
     /// Gives back what a dead member had: each of its buffers is freed, put back into the ring as a message, or kept from
-    /// everybody for ever. Says what it found, and whom to wake.
+    /// everybody for ever.
     ///
     /// The caller knows that the member is dead, that nobody else recovers it, and that nobody gets its number meanwhile.
     /// May be stopped anywhere, by death too, and done again.
-    pub fn recover(&self, dead: u16, barrier: &impl Barrier) -> (Recovered, [(Sleeper, bool); 2]) {
+    ///
+    /// Whoever sleeps is to be woken then, whether or not it has announced that: the dead member may have taken an
+    /// announcement away, and died before it woke anybody.
+    #[expect(clippy::cast_possible_truncation, reason = "at most 2^24 buffers")]
+    pub fn recover(&self, dead: u16, barrier: &impl Barrier) -> Recovered {
         let mut found = Recovered::default();
         let buffers = self.buffers();
         for first in (0..buffers).step_by(PART) {
@@ -54,40 +58,29 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
             let words = &mut words[..PART.min(buffers - first)];
             found = found.and(self.recover_part(dead, first as u32, words));
         }
-        // In any case: an earlier recovery may have died before this.
-        self.step();
+        // In any case: an earlier recovery may have died before this. First, as it says that there are free buffers.
+        self.add(SharedCount::Recoveries, 1);
         self.add(SharedCount::Reclaimed, found.freed);
         self.add(SharedCount::Quarantined, found.quarantined);
-        self.add(SharedCount::Recoveries, 1);
         barrier.light();
-        let wake = [Sleeper::Consumer, Sleeper::Room]
-            .map(|sleeper| (sleeper, self.sleeper(sleeper).take_announcement()));
-        (found, wake)
+        for sleeper in [Sleeper::Consumer, Sleeper::Room] {
+            // Whoever is about to sleep then does not.
+            self.sleeper(sleeper).take_announcement();
+        }
+        found
     }
 
     /// The slots from `first` on, as many as `words` has room for.
+    #[expect(clippy::cast_possible_truncation, reason = "at most 2^24 buffers")]
     fn recover_part(&self, dead: u16, first: u32, words: &mut [SlotWord]) -> Recovered {
-        let scan_first = is_weak!(SharedScanFirst);
-        let mut named = [0_u64; PART / 64];
-        let read = |words: &mut [SlotWord]| {
-            let mut any = false;
-            for (nth, word) in words.iter_mut().enumerate() {
-                // SYNC: shared-recover (acquire): what its owner did to the ring before this word comes before our scan.
-                *word = self.slot_word(first + nth as u32).unwrap_or(SlotWord(0));
-                any |= word.owner() == dead;
-            }
-            any
-        };
-        if scan_first {
-            self.scan(first, words.len(), &mut named, |_, _| true);
+        // Written by the dead member itself, before the proof of its death: read no earlier than that.
+        for (nth, word) in words.iter_mut().enumerate() {
+            *word = self.slot_word(first + nth as u32).unwrap_or(SlotWord(0));
         }
-        if !read(words) {
+        if !words.iter().any(|word| word.owner() == dead) {
             return Recovered::default();
         }
-        if !scan_first {
-            // Behind the words: a message whose cell is not found now is done, and its word is another by now.
-            self.scan(first, words.len(), &mut named, |nth, cell| cell.names(first + nth as u32, words[nth]));
-        }
+        let named = self.named(first, words);
         let mut found = Recovered::default();
         for (nth, &word) in words.iter().enumerate() {
             let is_named = named[nth / 64] & 1 << (nth % 64) != 0;
@@ -98,28 +91,29 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
         found
     }
 
-    /// Notes which of these slots are named by full cells.
-    fn scan(
-        &self,
-        first: u32,
-        count: usize,
-        named: &mut [u64; PART / 64],
-        names: impl Fn(usize, Cell) -> bool,
-    ) {
+    /// Which of these slots are named by full cells, one bit each.
+    ///
+    /// What the dead member did to the ring is seen here, and of its messages only the consumer takes any out of it, which
+    /// changes the word first: then whatever is done to the old word fails.
+    fn named(&self, first: u32, words: &[SlotWord]) -> [u64; PART / 64] {
+        let mut named = [0_u64; PART / 64];
+        if is_weak!(SharedScan) {
+            return named;
+        }
         for position in 0..self.ring_slots() as u64 {
             let cell = Cell(self.cell(position).load(Ordering::Acquire));
             let nth = cell.index().wrapping_sub(first) as usize;
-            if cell.is_full() && nth < count && names(nth, cell) {
+            if words.get(nth).is_some_and(|&word| cell.names(cell.index(), word)) {
                 named[nth / 64] |= 1 << (nth % 64);
             }
         }
+        named
     }
 
     fn recover_slot(&self, index: u32, word: SlotWord, is_named: bool, found: &mut Recovered) {
         let (after, counter) = match (word.state(), is_named) {
             // Taken by a consumer that died: delivered once more.
-            (Some(SlotState::Owned), true) => (word.with(0, SlotState::Sent), &mut found.put_back),
-            (Some(SlotState::Lent), true) => (word.with(0, SlotState::Sent).tainted(), &mut found.put_back),
+            (Some(SlotState::Owned | SlotState::Lent), true) => (word.put_back(), &mut found.put_back),
             (Some(SlotState::Owned | SlotState::Sent), false) => (word.let_go(), &mut found.freed),
             (Some(SlotState::Lent), false) => (word.tainted().let_go(), &mut found.quarantined),
             // In the ring: whole, and the consumer's. Or nothing of a member's.

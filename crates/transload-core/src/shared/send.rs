@@ -47,6 +47,12 @@ impl fmt::Display for SharedSendError {
 
 impl core::error::Error for SharedSendError {}
 
+impl From<Poisoned> for SharedSendError {
+    fn from(why: Poisoned) -> Self {
+        Self::Poisoned(why)
+    }
+}
+
 impl<W, F, P, B> SharedMember<W, F, P, B>
 where
     W: AsRef<[SharedWord]>,
@@ -75,9 +81,10 @@ where
         let word = self.let_go(index).with_len(len_bytes);
         let sent = word.with(self.number, SlotState::Sent);
         self.parts.step();
-        // Whoever dies from here on leaves a message that nobody names, or one that is in the ring. Released by the
-        // swap of the cell.
-        self.own_slot(index).store(sent.0, Ordering::Relaxed);
+        // Whoever dies from here on leaves a message that nobody names, or one that is in the ring. Released for the
+        // consumer by the swap of the cell.
+        // SYNC: shared-look (release): for whoever looks for a free buffer, as the claim that this store hides.
+        self.own_slot(index).store(sent.0, order!(SharedLook, Release));
         match self.publish(index, sent) {
             Ok(()) => {
                 self.barrier.light();
@@ -90,9 +97,12 @@ where
     /// Whether the cell of the next position still holds the message of a lap before.
     #[inline]
     fn is_full(&self) -> bool {
-        let tail = self.parts.tail().load(Ordering::Relaxed);
+        // SYNC: shared-tail (acquire): a message whose end comes before the one that moved the tail here is not taken
+        // for one that is still there.
+        let tail = self.parts.tail().load(order!(SharedTail, Acquire));
         let cell = Cell(self.parts.cell(tail).load(Ordering::Relaxed));
-        cell.lap(self.parts.lap_of(tail)) == Lap::Behind && self.parts.tail().load(Ordering::Relaxed) == tail
+        let is_behind = cell.is_full() && cell.lap(self.parts.lap_of(tail)) == Lap::Behind;
+        is_behind && self.parts.tail().load(Ordering::Relaxed) == tail
     }
 
     /// Names the buffer in the cell of the next position.
@@ -117,11 +127,13 @@ where
                 }
                 // Its sender has not moved the tail on yet, and may be dead.
                 Lap::Here | Lap::Done => self.pass(tail),
-                Lap::Behind if self.parts.tail().load(Ordering::Relaxed) == tail => {
-                    return Err(SharedSendError::Full);
+                // The tail has moved on meanwhile; if somebody lies, the bound ends that.
+                Lap::Behind | Lap::Astray if self.parts.tail().load(Ordering::Relaxed) != tail => {}
+                Lap::Behind if seen.is_full() => return Err(SharedSendError::Full),
+                // A tail never passes a position that is not published.
+                Lap::Behind | Lap::Astray => {
+                    return Err(self.poisoned(Poisoned::Astray { position: tail }).into());
                 }
-                // The tail has moved on meanwhile, or somebody lies: the bound ends that.
-                Lap::Behind | Lap::Astray => {}
             }
         }
         Err(SharedSendError::Contended)

@@ -109,6 +109,12 @@ impl SlotWord {
         Self(self.0 | TAINT)
     }
 
+    /// A message that was taken, to be delivered once more.
+    pub(super) fn put_back(self) -> Self {
+        let sent = self.with(0, SlotState::Sent);
+        if self.is(SlotState::Lent) { sent.tainted() } else { sent }
+    }
+
     /// What it is when its owner has let go: free, unless somebody may still access it who was never seen to be done.
     pub(super) fn let_go(self) -> Self {
         if self.is_tainted() {

@@ -12,6 +12,8 @@ use super::word::{FutexWord, SharedWord};
 use crate::sync::{AtomicU64, Ordering, is_weak, order};
 use crate::wait::Barrier;
 
+/// In a note: there is one.
+const NOTED: u64 = 1 << 33;
 /// In a note: the message had been taken before.
 const AGAIN: u64 = 1 << 32;
 
@@ -19,6 +21,8 @@ const AGAIN: u64 = 1 << 32;
 #[derive(Debug)]
 pub struct SharedReader {
     next: u64,
+    /// How many positions it may find done: those of consumers before it, which are known to end.
+    passes_left: u64,
 }
 
 /// What a consumer has noted of the messages that it has taken, in private memory: for each position, which buffer it is
@@ -64,7 +68,8 @@ pub struct SharedMessage {
 pub enum SharedTakeError {
     /// None is there.
     Empty,
-    /// The next one was taken by this member, who had been the consumer before and is not known to be dead.
+    /// The next one was taken by this member, who had been the consumer before and is not known to be dead. It may be the
+    /// one who asks.
     Blocked {
         /// Who.
         member: u16,
@@ -107,6 +112,7 @@ impl<P: AsRef<[SharedWord]>> SharedNotes<P> {
         Self(words)
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "masked to the words there are")]
     fn at(&self, position: u64) -> &AtomicU64 {
         let words = self.0.as_ref();
         &words[(position & (words.len() as u64 - 1)) as usize].0
@@ -114,11 +120,23 @@ impl<P: AsRef<[SharedWord]>> SharedNotes<P> {
 
     fn note(&self, position: u64, message: &SharedMessage) {
         let again = if message.redelivered { AGAIN } else { 0 };
-        self.at(position).store(again | u64::from(message.index), Ordering::Relaxed);
+        self.at(position).store(NOTED | again | u64::from(message.index), Ordering::Relaxed);
     }
 
+    /// Whether a message of a lap before is not done: then there can be none at this position.
+    fn is_noted(&self, position: u64) -> bool {
+        self.at(position).load(Ordering::Relaxed) & NOTED != 0
+    }
+
+    /// Forgets a message. Before its cell is empty: the note is the next message's then.
+    fn forget(&self, position: u64) -> u32 {
+        let index = self.index(position);
+        self.at(position).store(0, Ordering::Relaxed);
+        index
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half is the buffer")]
     fn index(&self, position: u64) -> u32 {
-        // The lower half is the buffer.
         self.at(position).load(Ordering::Relaxed) as u32
     }
 }
@@ -132,14 +150,11 @@ where
 {
     /// The consumer's place, at the first message that is not done.
     pub fn reader(&self) -> SharedReader {
-        let head = self.parts.head().load(Ordering::Acquire);
-        // The head is late by as much as consumers were done with that died before they moved it. A whole ring before the
-        // tail all is done: what came after it had the same cells.
-        // SYNC: shared-tail (acquire): the cells are then seen at most a lap behind.
-        let tail = self.parts.tail().load(order!(SharedTail, Acquire));
-        let least = tail.wrapping_sub(self.parts.ring_slots() as u64);
-        let from = if least.wrapping_sub(head).cast_signed() > 0 { least } else { head };
-        SharedReader { next: self.first_not_done(from) }
+        // The last consumer may have died before it did.
+        self.advance_head();
+        let next = self.parts.oldest(self.parts.head().load(Ordering::Acquire));
+        // Done before it began, or taken then and done since: a ring of each, and the one that the tail may lack.
+        SharedReader { next, passes_left: 2 * self.parts.ring_slots() as u64 + 1 }
     }
 
     /// Takes at most `max` messages that follow each other.
@@ -159,25 +174,38 @@ where
         self.check()?;
         let mut first = reader.next;
         let mut count = 0;
-        // Beyond all cells there is nothing that has not been looked at.
-        for _ in 0..self.parts.ring_slots() {
+        // So many may an earlier consumer have had and be done with, and so many follow.
+        for _ in 0..2 * self.parts.ring_slots() {
             if count == max {
                 break;
             }
-            match self.look_at(reader.next) {
+            let position = reader.next;
+            match self.look_at(reader, notes) {
                 Look::Message(message) => {
-                    notes.note(reader.next, &message);
+                    notes.note(position, &message);
+                    reader.next = position.wrapping_add(1);
                     count += 1;
                 }
-                // A run has no gaps.
-                Look::Pass if count > 0 => break,
-                Look::Pass => first = reader.next.wrapping_add(1),
+                Look::Pass => {
+                    reader.next = position.wrapping_add(1);
+                    // A run has no gaps.
+                    if count > 0 {
+                        break;
+                    }
+                    first = reader.next;
+                }
                 Look::Stop(why) if count == 0 => return Err(why),
                 Look::Stop(_) => break,
             }
-            reader.next = reader.next.wrapping_add(1);
         }
         if count == 0 { Err(SharedTakeError::Empty) } else { Ok(SharedTaken { first, count }) }
+    }
+
+    /// Messages that are published behind this place: at some moment during the call, and at most the ring's size.
+    pub fn ahead(&self, reader: &SharedReader) -> usize {
+        let ahead = self.parts.tail().load(Ordering::Relaxed).wrapping_sub(reader.next);
+        // The tail is a hint, which may be behind what was taken already.
+        usize::try_from(ahead).map_or(0, |ahead| if ahead > self.parts.ring_slots() { 0 } else { ahead })
     }
 
     /// Whether a message can be taken at this place.
@@ -188,25 +216,34 @@ where
     pub fn is_ready(&self, reader: &SharedReader) -> Result<bool, Poisoned> {
         self.check()?;
         let cell = Cell(self.parts.cell(reader.next).load(Ordering::Relaxed));
-        // Done positions are to be passed by a take.
         Ok(match cell.lap(self.parts.lap_of(reader.next)) {
             Lap::Here => cell.is_full(),
-            Lap::Done => true,
-            Lap::Behind | Lap::Astray => false,
+            Lap::Behind => !cell.is_full(),
+            // A take says what is wrong.
+            Lap::Done | Lap::Astray => true,
         })
     }
 
-    /// Takes the message at a position, if there is one.
-    fn look_at(&self, position: u64) -> Look {
+    /// Takes the message at a place, if there is one.
+    fn look_at(&self, reader: &mut SharedReader, notes: &SharedNotes<impl AsRef<[SharedWord]>>) -> Look {
+        let position = reader.next;
         let lap = self.parts.lap_of(position);
         // SYNC: shared-publish (acquire): the bytes and the word that this cell names come before our use of them.
         let cell = Cell(self.parts.cell(position).load(order!(SharedPublish, Acquire)));
         match cell.lap(lap) {
-            Lap::Here if cell.is_full() => self.take_from(position, cell),
+            // A note would be of a message of the lap before: it goes before the cell is empty.
+            Lap::Here if cell.is_full() && !notes.is_noted(position) => self.take_from(position, cell),
+            Lap::Here if !cell.is_full() => Look::Stop(SharedTakeError::Empty),
             // Of a lap before, which this consumer has taken and is not done with.
-            Lap::Here | Lap::Behind => Look::Stop(SharedTakeError::Empty),
-            Lap::Done => Look::Pass,
-            Lap::Astray => Look::Stop(self.poisoned(Poisoned::Astray { position }).into()),
+            Lap::Behind if cell.is_full() => Look::Stop(SharedTakeError::Empty),
+            // Nobody but consumers is ever done with a position.
+            Lap::Done if reader.passes_left > 0 => {
+                reader.passes_left -= 1;
+                Look::Pass
+            }
+            Lap::Here | Lap::Behind | Lap::Done | Lap::Astray => {
+                Look::Stop(self.poisoned(Poisoned::Astray { position }).into())
+            }
         }
     }
 
@@ -221,8 +258,10 @@ where
             Some(SlotState::Sent) => {
                 let owned = word.with(self.number, SlotState::Owned);
                 self.parts.step();
-                // Ordered by the cell.
-                if slot.compare_exchange(word.0, owned.0, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+                // The sender's use of the bytes is ordered by the cell.
+                // SYNC: shared-lend (acquire): that of a consumer that died comes before ours.
+                let order = order!(SharedLend, Acquire);
+                if slot.compare_exchange(word.0, owned.0, order, Ordering::Relaxed).is_err() {
                     // Nobody else may change the word of a published message.
                     return self.spoiled(position);
                 }
@@ -235,11 +274,18 @@ where
                 }
                 Look::Message(SharedMessage { index, len_bytes: word.len(), redelivered })
             }
-            Some(SlotState::Owned | SlotState::Lent) if ![0, self.number].contains(&word.owner()) => {
+            Some(SlotState::Owned | SlotState::Lent) if self.may_have(index, word) => {
                 Look::Stop(SharedTakeError::Blocked { member: word.owner() })
             }
             _ => self.spoiled(position),
         }
+    }
+
+    /// Whether the owner that a slot's word names may have it: a member, and if it is this one, by its own record.
+    fn may_have(&self, index: u32, word: SlotWord) -> bool {
+        let owner = word.owner();
+        self.parts.is_member(owner)
+            && (owner != self.number || self.held(index).load(Ordering::Relaxed) == word.0)
     }
 
     /// Is done with a position that holds no message of anybody's.
@@ -259,6 +305,7 @@ where
     }
 
     /// One of the messages taken, counted from 0.
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half is the buffer")]
     pub fn message(
         &self,
         notes: &SharedNotes<impl AsRef<[SharedWord]>>,
@@ -310,8 +357,7 @@ where
         let twin_frees_first = is_weak!(SharedFreeFirst);
         for nth in 0..taken.count {
             let position = taken.first.wrapping_add(nth as u64);
-            // Read before the cell is empty: the note is the next message's then.
-            let index = notes.index(position);
+            let index = notes.forget(position);
             if twin_frees_first {
                 end(index)?;
             }
@@ -340,7 +386,7 @@ where
         if taken.count == 0 {
             return Ok(None);
         }
-        let index = notes.index(taken.first);
+        let index = notes.forget(taken.first);
         self.empty(taken.first);
         taken.first = taken.first.wrapping_add(1);
         taken.count -= 1;
@@ -365,28 +411,52 @@ where
             .try_for_each(|nth| self.turn(notes.index(taken.first.wrapping_add(nth as u64)), state))
     }
 
+    /// Leaves messages in the ring, for the next consumer: to it they come once more. Buffers that are lent then are
+    /// never used again once it is done with them.
+    ///
+    /// # Errors
+    ///
+    /// [`Poisoned`].
+    pub fn put_back(
+        &self,
+        notes: &SharedNotes<impl AsRef<[SharedWord]>>,
+        taken: SharedTaken,
+    ) -> Result<(), Poisoned> {
+        self.check()?;
+        for nth in 0..taken.count {
+            let index = notes.forget(taken.first.wrapping_add(nth as u64));
+            let word = self.let_go(index);
+            self.parts.step();
+            // SYNC: shared-lend (release): our use of the bytes comes before the next consumer's.
+            let swapped = self.own_slot(index).compare_exchange(
+                word.0,
+                word.put_back().0,
+                order!(SharedLend, Release),
+                Ordering::Relaxed,
+            );
+            if swapped.is_err() {
+                return Err(self.poisoned(Poisoned::TakenAway { buffer: index }));
+            }
+        }
+        Ok(())
+    }
+
     /// Moves the head over the positions that are done. A hint for the next consumer, who looks for itself from there.
     fn advance_head(&self) {
         let head = self.parts.head().load(Ordering::Relaxed);
-        let next = self.first_not_done(head);
-        if next != head {
-            self.parts.step();
-            // If it fails, somebody else moves it, over this as well or with the next message.
-            let _ = self.parts.head().compare_exchange(head, next, Ordering::Release, Ordering::Relaxed);
-        }
-    }
-
-    /// The first position that is not done, of a whole ring from this one on.
-    fn first_not_done(&self, from: u64) -> u64 {
-        let is_done = |position: u64| {
-            let cell = Cell(self.parts.cell(position).load(Ordering::Relaxed));
-            cell.lap(self.parts.lap_of(position)) == Lap::Done
-        };
-        let mut next = from;
-        while next.wrapping_sub(from) < self.parts.ring_slots() as u64 && is_done(next) {
+        let oldest = self.parts.oldest(head);
+        let mut next = oldest;
+        while next.wrapping_sub(oldest) < self.parts.ring_slots() as u64 {
+            let cell = Cell(self.parts.cell(next).load(Ordering::Relaxed));
+            if cell.lap(self.parts.lap_of(next)) != Lap::Done {
+                break;
+            }
             next = next.wrapping_add(1);
         }
-        next
+        self.parts.step();
+        // If it fails, somebody else moves it, over this as well or with the next message. Tried also if there is nothing
+        // to move: a light barrier may rest on a locked instruction behind the emptied cell.
+        let _ = self.parts.head().compare_exchange(head, next, Ordering::Release, Ordering::Relaxed);
     }
 }
 

@@ -6,12 +6,12 @@ use crate::wait::Barrier;
 /// One 64-bit word that several processes read and write, at any moment and with any value.
 #[derive(Debug, Default)]
 #[repr(transparent)]
-pub struct SharedWord(pub(super) AtomicU64);
+pub struct SharedWord(pub(crate) AtomicU64);
 
 /// One 32-bit word that threads of several processes sleep on.
 #[derive(Debug, Default)]
 #[repr(transparent)]
-pub struct FutexWord(pub(super) AtomicU32);
+pub struct FutexWord(pub(crate) AtomicU32);
 
 impl SharedWord {
     /// A word that holds `value`.

@@ -44,13 +44,17 @@ pub fn assert_caught(fault: &str, model: impl FnOnce()) {
         // Loom runs all threads of a model on this one.
         static FIRST: RefCell<Option<String>> = const { RefCell::new(None) };
     }
+    let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|info| {
-        FIRST.with_borrow_mut(|first| {
-            first.get_or_insert_with(|| info.to_string());
-        });
+        // Without a message: a coroutine of loom's that is dropped at the end of a model.
+        if info.payload_as_str().is_some() {
+            FIRST.with_borrow_mut(|first| {
+                first.get_or_insert_with(|| info.to_string());
+            });
+        }
     }));
     let outcome = std::panic::catch_unwind(AssertUnwindSafe(model));
-    let _ = std::panic::take_hook();
+    std::panic::set_hook(hook);
     let first = FIRST.take();
     assert!(outcome.is_err(), "the twin was not caught");
     let first = first.expect("a panic has a message");

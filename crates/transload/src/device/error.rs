@@ -90,6 +90,10 @@ pub enum DeviceError {
         /// What it was to be used for.
         purpose: &'static str,
     },
+    /// Somebody writes to the memory that processes share what no member writes.
+    #[cfg(target_os = "linux")]
+    #[error("the shared region is spoilt: {0}; make a new one")]
+    Spoilt(transload_core::Poisoned),
     /// The driver refused a call.
     #[error("{backend}: {call} failed with {code}")]
     Driver {

@@ -36,6 +36,7 @@ mod info;
 mod landing;
 #[cfg(feature = "opencl")]
 pub mod opencl;
+mod payload;
 mod select;
 mod selector;
 mod stream;
@@ -46,6 +47,7 @@ pub use backend::Backend;
 pub use error::{CopyError, DeviceError, Refused};
 pub use info::{DeviceInfo, Kind};
 pub use landing::Landing;
+pub use payload::{Payload, Pieces};
 pub use select::{drivers, open};
 pub use selector::{ParseBackendError, Selector};
 pub use stream::{Stream, StreamOptions};

@@ -81,6 +81,14 @@ pub trait Stream: fmt::Debug + Send {
     /// As [`poll`](Stream::poll), waiting for at most so long.
     fn wait(&mut self, timeout: Duration) -> Option<Completion>;
 
+    /// Whether what is in flight ends with this process, however that ends: nothing outside it touches the memory.
+    ///
+    /// Memory that a driver may still read after this process has died is to be marked as lent where other processes
+    /// share it, so that they keep it out of use when they take over what this one has left.
+    fn dies_with_process(&self) -> bool {
+        false
+    }
+
     /// The back end's own type, for its native handles.
     fn as_any(&self) -> &dyn Any;
 }

@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
-use super::{CopyError, DeviceError, Landing, Stream};
+use super::{CopyError, DeviceError, Landing, Payload, Pieces, Stream};
 use crate::region::Region;
-use crate::staging::Batch;
 
 /// The number of a transfer: each stream counts its own from 0, in the order of submission.
 pub type Ticket = u64;
@@ -13,35 +12,35 @@ pub type Ticket = u64;
 #[derive(Debug)]
 pub struct Upload {
     region: Region,
-    batch: Batch,
+    payload: Payload,
     to: usize,
 }
 
 impl Upload {
     /// The batch, the region of its slab, and the offset in the device queue that its first byte goes to.
-    pub fn new(region: &Region, batch: Batch, to: usize) -> Self {
-        Self { region: region.clone(), batch, to }
+    pub fn new(region: &Region, payload: impl Into<Payload>, to: usize) -> Self {
+        Self { region: region.clone(), payload: payload.into(), to }
     }
 
     /// The batch.
-    pub fn batch(&self) -> &Batch {
-        &self.batch
+    pub fn payload(&self) -> &Payload {
+        &self.payload
     }
 
     /// Gives the batch back.
-    pub fn into_batch(self) -> Batch {
-        self.batch
+    pub fn into_payload(self) -> Payload {
+        self.payload
     }
 
     /// Keeps batch and registration for ever: for back ends whose device may still read the memory.
     pub fn quarantine(self) {
         self.region.leak();
-        self.batch.quarantine();
+        self.payload.quarantine();
     }
 
     /// How many messages it has.
     pub fn messages(&self) -> usize {
-        self.batch.messages()
+        self.payload.messages()
     }
 
     /// The region.
@@ -51,28 +50,29 @@ impl Upload {
 
     /// Where it lands: a range of offsets in the device queue.
     pub fn device_range(&self) -> Range<usize> {
-        self.to..self.to.saturating_add(self.batch.bytes())
+        self.to..self.to.saturating_add(self.payload.bytes())
     }
 
-    /// Refuses what every back end refuses; `holds` says whether the region is of the stream's own device. For back ends.
+    /// Refuses what every back end refuses; `holds` says whether the region is of the stream's own device. For back ends,
+    /// to be called before the device is given the memory: unless what is in flight
+    /// [dies with the process](Stream::dies_with_process), slots that other processes share are marked as lent here.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Busy`], [`DeviceError::OutOfQueue`], [`DeviceError::NotRegistered`].
+    /// [`DeviceError::Busy`], [`DeviceError::OutOfQueue`], [`DeviceError::NotRegistered`], [`DeviceError::Spoilt`].
     pub fn check(&self, stream: &dyn Stream, holds: bool) -> Result<(), DeviceError> {
         check_room(stream, &self.device_range())?;
-        let same_memory = self.region.slab().same_memory(self.batch.ring().slab());
-        if same_memory && self.region.access().reads() && holds {
-            Ok(())
-        } else {
-            Err(DeviceError::NotRegistered { purpose: "reading" })
+        let same_memory = self.region.slab().same_memory(self.payload.slab());
+        if !same_memory || !self.region.access().reads() || !holds {
+            return Err(DeviceError::NotRegistered { purpose: "reading" });
         }
+        if stream.dies_with_process() { Ok(()) } else { self.payload.lend() }
     }
 
-    /// The address and length of each piece, for back ends. Valid while the upload exists.
-    pub fn pieces(&self) -> [(*const u8, usize); 2] {
-        let (first, second) = self.batch.as_slices();
-        [(first.as_ptr(), first.len()), (second.as_ptr(), second.len())]
+    /// The address and length of each piece of memory that it is to be copied from, in order, for back ends. Valid while
+    /// the upload exists; together they are as long as [`device_range`](Upload::device_range).
+    pub fn pieces(&self) -> Pieces<'_> {
+        self.payload.pieces()
     }
 }
 

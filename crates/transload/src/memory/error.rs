@@ -74,7 +74,7 @@ pub enum SlabError {
     /// The kernel did not give transparent huge pages for all of the slab.
     #[error(
         "{wanted_bytes} bytes of transparent huge pages wanted, {obtained_bytes} obtained ({reason}): \
-         echo madvise > /sys/kernel/mm/transparent_hugepage/enabled as root, free or compact memory \
+         {remedy} as root, free or compact memory \
          (echo 1 > /proc/sys/vm/compact_memory), or ask with `Prefer`"
     )]
     NoTransparentPages {
@@ -84,6 +84,8 @@ pub enum SlabError {
         obtained_bytes: usize,
         /// What the system says about them.
         reason: &'static str,
+        /// The command that allows them.
+        remedy: &'static str,
     },
     /// A slab too small to hold one transparent huge page.
     #[error(

@@ -10,7 +10,7 @@ use rustix::{
 use super::{
     error::SlabError,
     limits,
-    mapping::{MapError, Mapping, Pages},
+    mapping::{MapError, Mapping, Pages, Rights},
     numa,
     placement::{Placement, Source},
     recipe::{self, Recipe},
@@ -51,26 +51,31 @@ pub(super) fn allocate(file: BorrowedFd<'_>, len_bytes: usize) -> Result<(), Map
 }
 
 /// Maps memory that another process made: the whole file, which has `len_bytes`. Page-locked if that is allowed.
-pub(crate) fn attach(file: BorrowedFd<'_>, len_bytes: usize) -> Result<(Mapping, Placement), SlabError> {
+pub(crate) fn attach(
+    file: BorrowedFd<'_>,
+    len_bytes: usize,
+    rights: Rights,
+) -> Result<(Mapping, Placement), SlabError> {
     /// `HUGETLBFS_MAGIC` of include/uapi/linux/magic.h.
     const HUGE_PAGES: u64 = 0x9584_58f6;
     let failed =
         |error: MapError| SlabError::Os { call: error.call, bytes: len_bytes, source: error.into_io() };
     let system = rustix::fs::fstatfs(file).map_err(|source| failed(MapError { call: "fstatfs", source }))?;
-    let huge_bytes = (system.f_type as u64 == HUGE_PAGES).then_some(system.f_bsize as usize);
-    let (pages, page_bytes) = match huge_bytes {
-        Some(page_bytes) => (Pages::Pool { page_bytes }, page_bytes),
-        None => {
-            let huge_bytes = limits::transparent_page_bytes();
-            let align_bytes = if len_bytes < huge_bytes { recipe::grain_bytes() } else { huge_bytes };
-            (Pages::Base { align_bytes }, rustix::param::page_size())
-        }
+    let is_of_pool = u64::try_from(system.f_type).is_ok_and(|kind| kind == HUGE_PAGES);
+    let (pages, page_bytes) = if is_of_pool {
+        // Of such a file system a block is a page.
+        let page_bytes = usize::try_from(system.f_bsize).unwrap_or(rustix::param::page_size());
+        (Pages::Pool { page_bytes }, page_bytes)
+    } else {
+        let huge_bytes = limits::transparent_page_bytes();
+        let align_bytes = if len_bytes < huge_bytes { recipe::grain_bytes() } else { huge_bytes };
+        (Pages::Base { align_bytes }, rustix::param::page_size())
     };
-    let mapping = Mapping::of_file(file, len_bytes, pages).map_err(failed)?;
+    let mapping = Mapping::of_file(file, len_bytes, pages, rights).map_err(failed)?;
     mapping.dont_fork().map_err(failed)?;
-    mapping.look_up().map_err(failed)?;
+    mapping.look_up(rights).map_err(failed)?;
     let mut fallbacks = Vec::new();
-    let lock = Recipe::default().lock_pages(huge_bytes.is_some(), &mapping, true, &mut fallbacks)?;
+    let lock = Recipe::default().lock_pages(is_of_pool, &mapping, true, &mut fallbacks)?;
     if let [refusal] = &fallbacks[..] {
         tracing::warn!(bytes = len_bytes, %refusal, "shared memory is not page-locked");
     }

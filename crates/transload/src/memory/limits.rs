@@ -187,6 +187,12 @@ impl TransparentMode {
             .map_or(TransparentMode::Absent, |text| TransparentMode::parse(&text))
     }
 
+    /// The mode for memory that processes share: files in memory have one of their own.
+    pub(super) fn of_shared() -> TransparentMode {
+        fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
+            .map_or(TransparentMode::Absent, |text| TransparentMode::parse(&text))
+    }
+
     /// The mode's name, as in the kernel's file.
     pub fn name(self) -> &'static str {
         match self {
@@ -199,9 +205,9 @@ impl TransparentMode {
 
     fn parse(text: &str) -> TransparentMode {
         match text.split_whitespace().find(|word| word.starts_with('[')) {
-            Some("[always]") => TransparentMode::Always,
-            Some("[madvise]") => TransparentMode::Madvise,
-            Some("[never]") => TransparentMode::Never,
+            Some("[always]" | "[force]" | "[within_size]") => TransparentMode::Always,
+            Some("[madvise]" | "[advise]") => TransparentMode::Madvise,
+            Some("[never]" | "[deny]") => TransparentMode::Never,
             _ => TransparentMode::Absent,
         }
     }
@@ -266,6 +272,11 @@ mod tests {
         assert_eq!(TransparentMode::parse("[always] madvise never\n"), TransparentMode::Always);
         assert_eq!(TransparentMode::parse("always madvise [never]\n"), TransparentMode::Never);
         assert_eq!(TransparentMode::parse(""), TransparentMode::Absent);
+        let shared = |word: &str| TransparentMode::parse(&format!("always {word} never"));
+        assert_eq!(
+            ["[advise]", "[deny]", "[force]"].map(shared),
+            [TransparentMode::Madvise, TransparentMode::Never, TransparentMode::Always]
+        );
     }
 
     #[test]

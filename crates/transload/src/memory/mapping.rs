@@ -21,6 +21,22 @@ pub(super) enum Pages {
     Pool { page_bytes: usize },
 }
 
+/// What this process may do with what it maps of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rights {
+    Read,
+    ReadWrite,
+}
+
+impl Rights {
+    fn flags(self) -> ProtFlags {
+        match self {
+            Rights::Read => ProtFlags::READ,
+            Rights::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+        }
+    }
+}
+
 /// One mapping, unmapped when this is dropped: anonymous and private, or of a file and shared.
 ///
 /// Mappings of base pages lie between two guard pages without access: a copy that runs past the end faults instead
@@ -30,7 +46,7 @@ pub(crate) struct Mapping {
     /// All that is mapped, guards included. Empty once there is nothing to unmap.
     outer: NonNull<u8>,
     outer_bytes: usize,
-    /// The part that is readable and writable.
+    /// The part that is readable, and writable unless it is of a file that was mapped for reading.
     base: NonNull<u8>,
     len_bytes: usize,
     /// The process that mapped it. A child of a fork has other things at these addresses, or nothing.
@@ -61,15 +77,20 @@ impl Mapping {
     }
 
     /// Maps the first `len_bytes` of a file (a multiple of the page, not 0), for all who map it.
-    pub(super) fn of_file(file: BorrowedFd<'_>, len_bytes: usize, pages: Pages) -> Result<Mapping, MapError> {
+    pub(super) fn of_file(
+        file: BorrowedFd<'_>,
+        len_bytes: usize,
+        pages: Pages,
+        rights: Rights,
+    ) -> Result<Mapping, MapError> {
         match pages {
             Pages::Base { align_bytes } => {
                 let mapping = Mapping::reserve(len_bytes, align_bytes)?;
-                mapping.cover(file)?;
+                mapping.cover(file, rights)?;
                 Ok(mapping)
             }
             // The kernel aligns a file of huge pages by itself, and sets its pages aside on the spot.
-            Pages::Pool { .. } => Mapping::pool_file(file, len_bytes),
+            Pages::Pool { .. } => Mapping::pool_file(file, len_bytes, rights),
         }
     }
 
@@ -124,14 +145,13 @@ impl Mapping {
         Ok(Mapping { outer: start, outer_bytes: len_bytes, base: start, len_bytes, process })
     }
 
-    fn pool_file(file: BorrowedFd<'_>, len_bytes: usize) -> Result<Mapping, MapError> {
+    fn pool_file(file: BorrowedFd<'_>, len_bytes: usize, rights: Rights) -> Result<Mapping, MapError> {
         let failed = |source| MapError { call: "mmap", source };
         fault::check(Step::Map).map_err(failed)?;
         #[expect(clippy::disallowed_methods, reason = "this is the one place that maps memory")]
         // SAFETY: no address is asked for and MAP_FIXED is not given, so the kernel chooses a range that nothing uses.
         let start = unsafe {
-            let access = ProtFlags::READ | ProtFlags::WRITE;
-            rustix::mm::mmap(std::ptr::null_mut(), len_bytes, access, MapFlags::SHARED, file, 0)
+            rustix::mm::mmap(std::ptr::null_mut(), len_bytes, rights.flags(), MapFlags::SHARED, file, 0)
         };
         // As in `map`.
         let start = NonNull::new(start.map_err(failed)?.cast::<u8>()).ok_or(failed(Errno::NOMEM))?;
@@ -140,15 +160,14 @@ impl Mapping {
     }
 
     /// Puts the file into the middle.
-    fn cover(&self, file: BorrowedFd<'_>) -> Result<(), MapError> {
+    fn cover(&self, file: BorrowedFd<'_>, rights: Rights) -> Result<(), MapError> {
         let failed = |source| MapError { call: "mmap", source };
         fault::check(Step::Protect).map_err(failed)?;
         #[expect(clippy::disallowed_methods, reason = "this is the one place that maps memory")]
         // SAFETY: the range lies in this mapping, which was reserved for it and which nothing uses yet.
         unsafe {
-            let access = ProtFlags::READ | ProtFlags::WRITE;
             let flags = MapFlags::SHARED | MapFlags::FIXED;
-            rustix::mm::mmap(self.base.as_ptr().cast(), self.len_bytes, access, flags, file, 0)
+            rustix::mm::mmap(self.base.as_ptr().cast(), self.len_bytes, rights.flags(), flags, file, 0)
         }
         .map_err(failed)?;
         Ok(())
@@ -250,15 +269,18 @@ impl Mapping {
     /// Makes the pages that a file has there already known to this process, and gives it those that it lacks: an error
     /// now instead of SIGBUS later. Writes nothing: others use these bytes.
     #[cfg(target_os = "linux")]
-    pub(super) fn look_up(&self) -> Result<(), MapError> {
-        let advice = rustix::mm::Advice::LinuxPopulateWrite;
+    pub(super) fn look_up(&self, rights: Rights) -> Result<(), MapError> {
+        let (advice, call) = match rights {
+            Rights::Read => (rustix::mm::Advice::LinuxPopulateRead, "madvise(MADV_POPULATE_READ)"),
+            Rights::ReadWrite => (rustix::mm::Advice::LinuxPopulateWrite, "madvise(MADV_POPULATE_WRITE)"),
+        };
         loop {
             // SAFETY: the range is this mapping's; the advice changes nothing in it.
             match unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.len_bytes, advice) } {
                 Err(Errno::INTR | Errno::AGAIN) => {}
                 // Kernels before 5.14 do not know this advice; then pages are looked up as they are touched.
                 Ok(()) | Err(Errno::INVAL) => return Ok(()),
-                Err(source) => return Err(MapError { call: "madvise(MADV_POPULATE_WRITE)", source }),
+                Err(source) => return Err(MapError { call, source }),
             }
         }
     }

@@ -60,6 +60,6 @@ pub(crate) use slab::checked_len;
 #[cfg(target_os = "linux")]
 pub(crate) use {
     file::attach,
-    mapping::Mapping,
+    mapping::{Mapping, Rights},
     recipe::{Obtained, Recipe, Store},
 };

@@ -1,6 +1,8 @@
 //! What a slab really obtained.
 
-use std::fmt;
+use std::{fmt, ptr::NonNull};
+
+use super::numa;
 
 /// What a slab really obtained, as opposed to what was asked for.
 ///
@@ -31,6 +33,15 @@ pub struct Placement {
     pub lock: Lock,
     /// Where the memory came from.
     pub source: Source,
+}
+
+impl Placement {
+    /// That of memory that somebody else has made.
+    pub(crate) fn of_foreign(base: NonNull<u8>, len_bytes: usize, source: Source) -> Placement {
+        let page_bytes = rustix::param::page_size();
+        let numa_node = numa::node_of(base, len_bytes, page_bytes);
+        Placement { page_bytes, transparent: false, numa_node, lock: Lock::NotAsked, source }
+    }
 }
 
 /// Whether the pages of a slab are locked in memory.

@@ -11,7 +11,7 @@ use super::{
     error::SlabError,
     file,
     limits::{self, HugePagePool, MemlockLimit, TransparentMode},
-    mapping::{MapError, Mapping, Pages},
+    mapping::{MapError, Mapping, Pages, Rights},
     numa::{self, Topology},
     placement::{Lock, LockRefusal, Placement, Source},
     policy::Policy,
@@ -197,8 +197,9 @@ impl Recipe {
             file::allocate(file, mapped_bytes).map_err(failed)?;
         }
         let lock = self.lock_pages(matches!(kind, Kind::Pool { .. }), &mapping, faulted_in, fallbacks)?;
-        let transparent =
-            kind == Kind::Transparent && faulted_in && self.look_for_huge(&mapping, fallbacks)?;
+        let transparent = kind == Kind::Transparent
+            && faulted_in
+            && self.look_for_huge(file.is_some(), &mapping, fallbacks)?;
         let numa_node =
             if faulted_in { numa::node_of(mapping.base(), mapped_bytes, page_bytes) } else { None };
 
@@ -217,7 +218,7 @@ impl Recipe {
     ) -> Result<Mapping, SlabError> {
         let failed = |error| self.map_error(kind, mapped_bytes, error);
         let map = |pages| match file {
-            Some(file) => Mapping::of_file(file, mapped_bytes, pages).map_err(failed),
+            Some(file) => Mapping::of_file(file, mapped_bytes, pages, Rights::ReadWrite).map_err(failed),
             None => Mapping::new(mapped_bytes, pages).map_err(failed),
         };
         if let Kind::Pool { page_bytes } = kind {
@@ -245,7 +246,9 @@ impl Recipe {
         }
         let mapping = map(Pages::Base { align_bytes: huge_bytes.max(grain) })?;
         mapping.transparent(true).map_err(|error| match error.source {
-            Errno::INVAL | Errno::NOTSUP | Errno::NOSYS => no_transparent_pages(mapped_bytes, 0),
+            Errno::INVAL | Errno::NOTSUP | Errno::NOSYS => {
+                no_transparent_pages(file.is_some(), mapped_bytes, 0)
+            }
             _ => failed(error),
         })?;
         Ok(mapping)
@@ -279,7 +282,12 @@ impl Recipe {
     }
 
     /// Whether all of the memory that fits into whole huge pages is in such pages now.
-    fn look_for_huge(&self, mapping: &Mapping, fallbacks: &mut Vec<String>) -> Result<bool, SlabError> {
+    fn look_for_huge(
+        &self,
+        is_shared: bool,
+        mapping: &Mapping,
+        fallbacks: &mut Vec<String>,
+    ) -> Result<bool, SlabError> {
         let huge_bytes = limits::transparent_page_bytes();
         let start = mapping.base().addr().get();
         let wanted_bytes = mapping.len_bytes() / huge_bytes * huge_bytes;
@@ -287,7 +295,7 @@ impl Recipe {
         if obtained_bytes >= wanted_bytes {
             return Ok(true);
         }
-        let error = no_transparent_pages(wanted_bytes, obtained_bytes);
+        let error = no_transparent_pages(is_shared, wanted_bytes, obtained_bytes);
         if self.transparent == Policy::Require {
             return Err(error);
         }
@@ -320,14 +328,20 @@ impl Recipe {
     }
 }
 
-fn no_transparent_pages(wanted_bytes: usize, obtained_bytes: usize) -> SlabError {
-    let reason = match TransparentMode::current() {
+fn no_transparent_pages(is_shared: bool, wanted_bytes: usize, obtained_bytes: usize) -> SlabError {
+    let mode = if is_shared { TransparentMode::of_shared() } else { TransparentMode::current() };
+    let reason = match mode {
         TransparentMode::Always => "the mode is always, so memory is fragmented or the process opted out",
         TransparentMode::Madvise => "the mode is madvise, so memory is fragmented or the process opted out",
         TransparentMode::Never => "the mode is never",
         TransparentMode::Absent => "the kernel has none",
     };
-    SlabError::NoTransparentPages { wanted_bytes, obtained_bytes, reason }
+    let remedy = if is_shared {
+        "echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled"
+    } else {
+        "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"
+    };
+    SlabError::NoTransparentPages { wanted_bytes, obtained_bytes, reason, remedy }
 }
 
 fn bind_error(node: u32, bytes: usize, source: io::Error) -> SlabError {
@@ -351,8 +365,8 @@ mod tests {
         let new = Recipe::default;
         assert_eq!(kinds(new()), [Kind::Base]);
         assert_eq!(kinds(Recipe { pages_2m: Policy::Require, pages_1g: Policy::Prefer, ..new() }), [two]);
-        let (transparent, pages_2m, pages_1g) = (Policy::Prefer, Policy::Prefer, Policy::Prefer);
-        let all = Recipe { transparent, pages_2m, pages_1g, ..new() };
+        let wanted = Policy::Prefer;
+        let all = Recipe { transparent: wanted, pages_2m: wanted, pages_1g: wanted, ..new() };
         assert_eq!(kinds(all), [one, two, Kind::Transparent, Kind::Base]);
     }
 

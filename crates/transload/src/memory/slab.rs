@@ -9,8 +9,7 @@ use super::{
     builder::SlabBuilder,
     error::SlabError,
     mapping::Mapping,
-    numa,
-    placement::{Lock, Placement, Source},
+    placement::{Placement, Source},
 };
 
 /// One piece of memory of `buffer_count` x `buffer_size` bytes, zero-filled, made whole at once and never changed.
@@ -251,14 +250,7 @@ impl Slab {
             return Err(SlabError::BeyondAddressSpace { address, len_bytes });
         }
         let (backing, source) = backing();
-        let page_bytes = rustix::param::page_size();
-        let placement = Placement {
-            page_bytes,
-            transparent: false,
-            numa_node: numa::node_of(base, len_bytes, page_bytes),
-            lock: Lock::NotAsked,
-            source,
-        };
+        let placement = Placement::of_foreign(base, len_bytes, source);
         let inner = Inner {
             base,
             buffer_count,

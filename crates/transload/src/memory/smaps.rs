@@ -6,7 +6,8 @@ use std::{
     ops::Range,
 };
 
-/// Bytes of `range` that are in transparent huge pages now, by `AnonHugePages` of the mappings that lie in it.
+/// Bytes of `range` that are in transparent huge pages now, by `AnonHugePages` of the mappings that lie in it, or by
+/// `ShmemPmdMapped` where they are of a file in memory.
 ///
 /// Exact for a range that is one whole mapping, which the guard pages around a slab see to. A mapping that reaches
 /// beyond the range counts only with those huge bytes that its part outside cannot hold.
@@ -25,12 +26,17 @@ fn transparent_bytes_in(smaps: impl BufRead, range: Range<usize>) -> usize {
             }
             let inside = mapping.end.min(range.end).saturating_sub(mapping.start.max(range.start));
             outside = (inside > 0).then(|| mapping.len() - inside);
-        } else if let (Some(outside), Some(rest)) = (outside, line.strip_prefix("AnonHugePages:")) {
+        } else if let (Some(outside), Some(rest)) = (outside, huge_field(&line)) {
             let kib: usize = rest.trim().trim_end_matches("kB").trim().parse().unwrap_or(0);
             total += kib.saturating_mul(1024).saturating_sub(outside);
         }
     }
     total
+}
+
+/// What a line says about huge pages. Of the two kinds a mapping has one at most.
+fn huge_field(line: &str) -> Option<&str> {
+    line.strip_prefix("AnonHugePages:").or_else(|| line.strip_prefix("ShmemPmdMapped:"))
 }
 
 /// The addresses of a line `7f0000000000-7f0000200000 rw-p ...`.

@@ -43,8 +43,6 @@ pub(super) struct Body {
     pub(super) buffer_size: usize,
     /// The same; buffers are shorter than 4 GiB.
     pub(super) buffer_len: u32,
-    /// Whether buffers are filled with zeros before they are handed out.
-    pub(super) zeroed: bool,
     // Held until the end, and dropped in this order: another may hand out the slab's parts only afterwards.
     pub(super) region: Region,
     _tenancy: Tenancy,
@@ -145,17 +143,11 @@ impl Core {
 }
 
 impl Body {
-    pub(super) fn new(
-        core: Arc<Core>,
-        region: Region,
-        tenancy: Tenancy,
-        buffer_len: u32,
-        zeroed: bool,
-    ) -> Arc<Self> {
+    pub(super) fn new(core: Arc<Core>, region: Region, tenancy: Tenancy, buffer_len: u32) -> Arc<Self> {
         let slab = region.slab();
         let base = Base(NonNull::new(slab.as_ptr()).unwrap_or(NonNull::dangling()));
         let buffer_size = slab.buffer_size();
-        Arc::new(Self { core, base, buffer_size, buffer_len, zeroed, region, _tenancy: tenancy })
+        Arc::new(Self { core, base, buffer_size, buffer_len, region, _tenancy: tenancy })
     }
 
     /// Where a buffer begins, in bytes from the start of the slab.
@@ -169,13 +161,14 @@ impl Body {
         self.base.0.as_ptr().wrapping_add(self.offset(index))
     }
 
-    /// Makes a buffer that was just claimed fit to be handed out.
-    #[inline]
-    pub(super) fn prepare(&self, grant: &Grant) {
-        if self.zeroed {
-            // SAFETY: the buffer is the claimer's alone (I1), no reference to it exists (I3), and it is `buffer_size` long.
-            unsafe { self.address(grant.index()).write_bytes(0, self.buffer_size) };
-        }
+    /// Fills a buffer that was just claimed with zeros. The grant goes through by value: one that is lent has an address,
+    /// so it would be stored with each claim, wiped or not.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn wipe(&self, grant: Grant) -> Grant {
+        // SAFETY: the buffer is the claimer's alone (I1), no reference to it exists (I3), and it is `buffer_size` long.
+        unsafe { self.address(grant.index()).write_bytes(0, self.buffer_size) };
+        grant
     }
 }
 

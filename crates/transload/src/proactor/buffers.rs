@@ -6,6 +6,8 @@ use super::backend::Piece;
 use super::registration::slot_of;
 use crate::pool::{FrozenLease, Lease};
 use crate::region::{Access, Region, Span};
+#[cfg(target_os = "linux")]
+use crate::shared::{SharedLease, SharedLent};
 
 /// What is to be sent or written: one part or several, read in order.
 ///
@@ -16,7 +18,7 @@ pub struct Outgoing(Parts);
 
 /// Where received or read bytes go: one part or several, filled in order.
 ///
-/// Made of a [`Lease`], or a `Vec` of them.
+/// Made of a [`Lease`], or a `Vec` of them; or of a shared buffer.
 #[derive(Debug)]
 pub struct Incoming(Parts);
 
@@ -32,6 +34,8 @@ pub struct Part {
 enum Owner {
     Lease(Lease),
     Frozen(FrozenLease),
+    #[cfg(target_os = "linux")]
+    Shared(SharedLent),
     Span(Span),
 }
 
@@ -59,7 +63,23 @@ impl Part {
     pub fn into_lease(self) -> Option<Lease> {
         match self.owner {
             Owner::Lease(lease) => Some(lease),
-            Owner::Frozen(_) | Owner::Span(_) => None,
+            _ => None,
+        }
+    }
+
+    /// Some of the bytes of a buffer that processes share; what reaches beyond it is left out.
+    #[cfg(target_os = "linux")]
+    pub fn of_shared(lent: SharedLent, range: Range<usize>) -> Self {
+        let range = clip(range, lent.lease().capacity());
+        Self { owner: Owner::Shared(lent), range }
+    }
+
+    /// The lease of a shared buffer, if it is of one: nobody else accesses the buffer any more.
+    #[cfg(target_os = "linux")]
+    pub fn into_shared(self) -> Option<SharedLease> {
+        match self.owner {
+            Owner::Shared(lent) => Some(lent.take_back()),
+            _ => None,
         }
     }
 
@@ -72,6 +92,8 @@ impl Part {
         match &self.owner {
             Owner::Lease(lease) => lease.region(),
             Owner::Frozen(lease) => lease.lease().region(),
+            #[cfg(target_os = "linux")]
+            Owner::Shared(lent) => lent.region(),
             Owner::Span(span) => span.region(),
         }
     }
@@ -80,6 +102,8 @@ impl Part {
         let start = match &self.owner {
             Owner::Lease(lease) => lease.as_ptr(),
             Owner::Frozen(lease) => lease.lease().as_ptr(),
+            #[cfg(target_os = "linux")]
+            Owner::Shared(lent) => lent.lease().as_ptr(),
             Owner::Span(span) => span.as_ptr(),
         };
         let region = self.region();
@@ -262,5 +286,13 @@ impl From<Lease> for Incoming {
 impl From<Vec<Lease>> for Incoming {
     fn from(leases: Vec<Lease>) -> Self {
         Self(Parts::Many(leases.into_iter().map(Part::from).collect()))
+    }
+}
+
+/// All of the buffer.
+#[cfg(target_os = "linux")]
+impl From<SharedLent> for Incoming {
+    fn from(lent: SharedLent) -> Self {
+        Self(Parts::One(Part::of_shared(lent, 0..usize::MAX)))
     }
 }

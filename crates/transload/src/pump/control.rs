@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use transload_core::{Counter, Flag};
 
 use super::Progress;
-use crate::staging::StagingRing;
+use super::feed::FeedGauge;
 
 /// Flags and counters that a pump shares with its intakes and its handle.
 #[derive(Debug)]
@@ -62,19 +62,20 @@ impl Control {
         u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// How far the pump of this ring is.
-    pub(super) fn progress(&self, ring: &StagingRing) -> Progress {
-        // Read before the ring, so that what is accepted is never less than what is delivered and dropped.
+    /// How far the pump of this feed is.
+    pub(super) fn progress(&self, feed: &FeedGauge) -> Progress {
+        // Read before the feed, so that what is accepted is never less than what is delivered and dropped.
         let (delivered, dropped) = (self.delivered.value(), self.dropped.value());
         let dropped_new = self.dropped_new.value();
-        let statistics = ring.statistics();
+        let counts = feed.counts();
         Progress {
-            accepted: statistics.delivered + statistics.cleared + ring.len() as u64 + dropped_new,
+            accepted: counts.accepted + dropped_new,
+            redelivered: counts.redelivered,
             delivered,
             dropped: dropped + dropped_new,
             rejected: self.rejected.value(),
-            skipped: statistics.skipped,
-            stalled: statistics.stalled,
+            skipped: counts.skipped,
+            stalled: counts.stalled,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::control::Control;
+use super::feed::{Dry, Feed, FeedGauge};
 use super::flight::{Flight, State};
 use super::idle::{Idle, LONG, SHORT};
 use super::measure::Measure;
@@ -13,16 +14,18 @@ use super::pump::ReadBack;
 use super::queue::QueueSpace;
 use super::sink::LandedCallback;
 use super::{Landed, Pump, PumpError, PumpOptions, Report};
-use crate::device::{Completion, CopyError, DeviceError, Download, Landing, Stream, Transfer, Upload};
+use crate::device::{
+    Completion, CopyError, DeviceError, Download, Landing, Payload, Stream, Transfer, Upload,
+};
 use crate::region::Region;
-use crate::staging::{Batch, Consumer, DequeueError};
 
 /// How long a pump that ends waits for the device, and for reservations that are still being written.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// A pump while it runs: one thread, all of its state.
 pub(super) struct Engine {
-    consumer: Consumer,
+    feed: Feed,
+    gauge: FeedGauge,
     stream: Box<dyn Stream>,
     region: Region,
     options: PumpOptions,
@@ -58,13 +61,14 @@ enum Fed {
 
 impl Engine {
     pub(super) fn new(pump: Pump) -> Self {
-        let Pump { consumer, stream, region, options, control, on_landed, read_back } = pump;
-        let message_size = consumer.message_size();
-        let batch_messages = options.batch_messages(message_size, consumer.capacity());
+        let Pump { feed, stream, region, options, control, on_landed, read_back } = pump;
+        let message_size = feed.message_size();
+        let batch_messages = options.batch_messages(message_size, feed.capacity());
         let space = QueueSpace::new(stream.queue_bytes());
         let flights = VecDeque::with_capacity(stream.in_flight_limit() + options.in_flight + 1);
         Self {
-            consumer,
+            gauge: feed.gauge(),
+            feed,
             stream,
             region,
             options,
@@ -129,10 +133,16 @@ impl Engine {
         let flight = &mut self.flights[index];
         match (transfer, &result) {
             (Transfer::Upload(upload), Ok(())) => {
-                self.measure.ages(upload.batch().sampled_ages());
+                let payload = upload.into_payload();
+                self.measure.ages(payload.sampled_ages());
                 flight.failures = 0;
-                // Dropping the upload gives the slots back to the producers.
                 flight.state = State::Landed;
+                if self.feed.keeps_until_delivered() {
+                    payload.take_back();
+                    flight.kept = Some(payload);
+                } else {
+                    payload.done();
+                }
             }
             (Transfer::Download(download), Ok(())) => flight.state = State::Fetched(download.into_landing()),
             (Transfer::Upload(upload), Err(error)) => {
@@ -140,6 +150,10 @@ impl Engine {
             }
             (Transfer::Download(download), Err(error)) => {
                 self.failed(index, error, State::FetchAgain(download.into_landing()));
+            }
+            // Its messages are put back.
+            (Transfer::Quarantined { .. }, _) if self.feed.keeps_until_delivered() => {
+                flight.state = State::GivenUp;
             }
             (Transfer::Quarantined { .. }, _) => self.give_up(index, "the device is lost"),
         }
@@ -157,8 +171,10 @@ impl Engine {
             flight.state = again;
             return;
         }
-        if let (State::FetchAgain(landing), Some(read_back)) = (again, &mut self.read_back) {
-            read_back.landings.push(landing);
+        match (again, &mut self.read_back) {
+            (State::FetchAgain(landing), Some(read_back)) => read_back.landings.push(landing),
+            (State::UploadAgain(upload), _) => upload.into_payload().done(),
+            _ => {}
         }
         self.give_up(index, reason);
     }
@@ -166,6 +182,9 @@ impl Engine {
     fn give_up(&mut self, index: usize, reason: impl Display) {
         let flight = &mut self.flights[index];
         flight.state = State::GivenUp;
+        if let Some(payload) = flight.kept.take() {
+            payload.done();
+        }
         self.control.dropped.add_as_only_writer(flight.messages as u64);
         tracing::warn!(messages = flight.messages, "a batch was given up: {reason}");
     }
@@ -173,11 +192,15 @@ impl Engine {
     /// The device has refused to start a copy. What its driver refuses once may pass later; anything else does not.
     fn refused(&mut self, index: usize, error: DeviceError, again: State) {
         if matches!(error, DeviceError::Driver { .. }) {
-            self.failed(index, error, again);
+            return self.failed(index, error, again);
+        }
+        if self.feed.keeps_until_delivered() {
+            // Nobody touches it, and the pump ends: it is put back.
+            self.flights[index].state = again;
         } else {
             self.give_up(index, &error);
-            self.error.get_or_insert(error.into());
         }
+        self.error.get_or_insert(error.into());
     }
 
     /// Tries failed copies again, starts to read back what has landed, and moves the device's tail over what has come
@@ -267,31 +290,25 @@ impl Engine {
             }
             self.control.delivered.add_as_only_writer(flight.messages as u64);
         }
-        if let (Some(Flight { state: State::Fetched(landing), .. }), Some(read_back)) =
-            (self.flights.pop_front(), &mut self.read_back)
-        {
+        let Some(Flight { state, kept, .. }) = self.flights.pop_front() else { return true };
+        if let Some(payload) = kept {
+            payload.done();
+        }
+        if let (State::Fetched(landing), Some(read_back)) = (state, &mut self.read_back) {
             read_back.landings.push(landing);
         }
         true
     }
 
     /// Drops the oldest batch that is not yet submitted, for a source that needs room, if there still is none.
-    ///
-    /// Slots come back in the order of the ring, so the room that this makes may have to wait for batches in flight.
-    /// Until it is there, dropping more would help nobody.
     fn shed(&mut self) -> bool {
-        if !self.consumer.is_full() || self.consumer.freed_before() < self.shed_before {
+        let Some((messages, end)) = self.feed.shed(self.batch_messages, self.shed_before) else {
             return false;
-        }
-        match self.consumer.take(self.batch_messages) {
-            Ok(batch) => {
-                self.control.dropped.add_as_only_writer(batch.messages() as u64);
-                self.shed_before = batch.first_position() + batch.messages() as u64;
-                self.first_seen = None;
-                true
-            }
-            Err(_) => false,
-        }
+        };
+        self.control.dropped.add_as_only_writer(messages);
+        self.shed_before = end;
+        self.first_seen = None;
+        true
     }
 
     /// Submits the next batch if it is time.
@@ -301,10 +318,9 @@ impl Engine {
         if uploading >= self.options.in_flight || self.stream.in_flight() >= self.stream.in_flight_limit() {
             return Fed::DeviceBusy;
         }
-        if !self.consumer.reaches(self.batch_messages) {
-            match self.consumer.is_ready() {
-                Err(DequeueError::Closed) => return Fed::Drained,
-                Err(_) => return Fed::DeviceBusy,
+        if !self.feed.reaches(self.batch_messages) {
+            match self.feed.is_ready() {
+                Err(dry) => return self.dry(dry),
                 Ok(false) => {
                     self.first_seen = None;
                     return Fed::Nothing;
@@ -319,15 +335,24 @@ impl Engine {
         if room.len() < self.message_size {
             return Fed::DeviceBusy;
         }
-        match self.consumer.take_contiguous(room.len() / self.message_size) {
-            Ok(batch) => {
-                self.submit(batch, room.start);
+        match self.feed.take(room.len() / self.message_size) {
+            Ok(payload) => {
+                self.submit(payload, room.start);
                 Fed::Batch
             }
-            Err(DequeueError::Closed) => Fed::Drained,
-            Err(DequeueError::TooManyBatches) => Fed::DeviceBusy,
-            // The oldest position is still being written.
-            Err(_) => Fed::Nothing,
+            Err(dry) => self.dry(dry),
+        }
+    }
+
+    fn dry(&mut self, dry: Dry) -> Fed {
+        match dry {
+            Dry::Empty => Fed::Nothing,
+            Dry::Closed => Fed::Drained,
+            Dry::Blocked => Fed::DeviceBusy,
+            Dry::Failed(error) => {
+                self.error.get_or_insert(error);
+                Fed::Drained
+            }
         }
     }
 
@@ -335,11 +360,7 @@ impl Engine {
     fn must_go(&mut self) -> bool {
         let now = Instant::now();
         let first_seen = *self.first_seen.get_or_insert(now);
-        now.duration_since(first_seen) >= self.options.batch_delay
-            || self.consumer.is_closed()
-            || self.consumer.reaches(self.consumer.until_wrap())
-            // Last, as it takes the line of the ring's tail from the producers.
-            || self.consumer.is_full()
+        now.duration_since(first_seen) >= self.options.batch_delay || self.feed.must_go()
     }
 
     /// When the batch that is being gathered goes out whatever its size.
@@ -348,17 +369,24 @@ impl Engine {
         due.unwrap_or_else(|| Instant::now() + LONG)
     }
 
-    fn submit(&mut self, batch: Batch, to: usize) {
+    fn submit(&mut self, payload: Payload, to: usize) {
         self.first_seen = None;
-        let (messages, first_position) = (batch.messages(), batch.first_position());
-        let upload = Upload::new(&self.region, batch, to);
+        let (messages, first_position) = (payload.messages(), payload.first_position());
+        let upload = Upload::new(&self.region, payload, to);
         let device_range = upload.device_range();
         self.measure.batch(messages);
         self.space.hand_out(&device_range);
         let index = self.flights.len();
         let submitted = self.stream.submit(upload);
         let state = submitted.as_ref().map_or(State::GivenUp, |&ticket| State::Uploading(ticket));
-        self.flights.push_back(Flight { device_range, messages, first_position, failures: 0, state });
+        self.flights.push_back(Flight {
+            device_range,
+            messages,
+            first_position,
+            failures: 0,
+            state,
+            kept: None,
+        });
         if let Err(refused) = submitted {
             self.refused(index, refused.error, State::UploadAgain(Box::new(refused.transfer)));
         }
@@ -367,7 +395,7 @@ impl Engine {
     /// Sleeps until something may have happened.
     fn sleep(&mut self, fed: &Fed, idle: &Idle) {
         if matches!(fed, Fed::Nothing) {
-            self.consumer.note_stall();
+            self.feed.note_stall();
         }
         let left = match fed {
             Fed::Until(deadline) => deadline.saturating_duration_since(Instant::now()),
@@ -379,8 +407,8 @@ impl Engine {
                 self.complete(completion);
             }
         } else if matches!(fed, Fed::Nothing) {
-            // Woken by the producer of the next message. Errors show again at the next look.
-            let _ = self.consumer.wait_timeout(LONG);
+            // Woken by the producer of the next message.
+            self.feed.wait_timeout(LONG);
         } else {
             // Nothing wakes us when the batch is full: look again and again, ever less often.
             std::thread::sleep(left.min(idle.longer(SHORT)));
@@ -389,7 +417,7 @@ impl Engine {
 
     /// Ends: nothing more is accepted, what did not arrive is counted.
     fn end(&mut self) {
-        self.consumer.close();
+        self.gauge.close();
         let until = Instant::now() + LAST_WAIT;
         // Once in any case: what has landed has arrived.
         while self.error.is_none() {
@@ -403,12 +431,12 @@ impl Engine {
                 self.complete(completion);
             }
         }
-        for flight in &self.flights {
-            if !matches!(flight.state, State::GivenUp) {
+        if !self.feed.keeps_until_delivered() {
+            for flight in self.flights.iter().filter(|flight| !matches!(flight.state, State::GivenUp)) {
                 self.control.dropped.add_as_only_writer(flight.messages as u64);
             }
         }
-        self.empty_ring(until);
+        self.control.dropped.add_as_only_writer(self.feed.drop_rest(until));
         if let Some(read_back) = &mut self.read_back
             && let Err(error) = read_back.sink.finish()
         {
@@ -416,24 +444,11 @@ impl Engine {
         }
     }
 
-    /// Drops what is left in the ring, reservations that are just being committed included. What is claimed and not
-    /// committed in time, or cannot be taken since too many batches are open, counts as accepted and dropped too.
-    fn empty_ring(&mut self, until: Instant) {
-        loop {
-            self.control.dropped.add_as_only_writer(self.consumer.clear());
-            match self.consumer.is_ready() {
-                Err(_) => break,
-                _ if Instant::now() >= until => break,
-                _ => std::thread::yield_now(),
-            }
-        }
-        self.control.dropped.add_as_only_writer(self.consumer.len() as u64);
-    }
-
     fn report(self, elapsed: Duration) -> Report {
         // What is still in flight comes back or is quarantined now.
         drop((self.flights, self.stream));
-        let progress = self.control.progress(&self.consumer);
+        self.feed.settle(self.control.delivered.value() + self.control.dropped.value());
+        let progress = self.control.progress(&self.gauge);
         let (batch_messages_p50, batch_messages_max) = self.measure.batch_messages();
         Report {
             elapsed,
@@ -443,7 +458,7 @@ impl Engine {
             failed_copies: self.control.failed_copies.value(),
             latency: self.measure.latency(),
             error: self.error,
-            ..Report::of(&progress, &self.consumer)
+            ..Report::of(&progress, &self.gauge)
         }
     }
 }

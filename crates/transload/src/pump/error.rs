@@ -11,6 +11,10 @@ pub enum PumpError {
     /// The device refused, or is lost.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// Nothing more can be taken from the shared ring.
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    Shared(#[from] crate::shared::TakeError),
     /// What came back from the device could not be handed on.
     #[error("the messages that came back from the device could not be written: {0}")]
     Sink(#[source] io::Error),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::device::{Landing, Ticket, Upload};
+use crate::device::{Landing, Payload, Ticket, Upload};
 
 /// One batch that has been given a place in the device queue. Flights end in the order in which they began.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub(super) struct Flight {
     /// How often its copy, in the direction at hand, has failed.
     pub(super) failures: u32,
     pub(super) state: State,
+    /// The messages, if they are kept after they have landed until they are delivered.
+    pub(super) kept: Option<Payload>,
 }
 
 /// Where a flight is.

@@ -6,8 +6,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::control::Control;
+use super::feed::FeedGauge;
 use super::{Progress, Pump, PumpError, Report};
-use crate::staging::StagingRing;
 
 /// A pump that runs on a thread of its own. Dropping the handle lets it run on.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct PumpHandle {
 /// Stops a running pump, and says how far it is, from any thread.
 #[derive(Clone, Debug)]
 pub struct PumpStopper {
-    ring: Arc<StagingRing>,
+    feed: FeedGauge,
     control: Arc<Control>,
 }
 
@@ -28,32 +28,33 @@ impl PumpStopper {
     /// then is dropped and counted.
     pub fn stop(&self, drain_timeout: Duration) {
         self.control.drain_for(drain_timeout);
-        self.ring.close();
+        self.feed.close();
     }
 
     /// Closes the ring and ends the pump at once: what is not yet on the device is dropped and counted.
     pub fn abort(&self) {
         self.control.abort.raise();
-        self.ring.close();
+        self.feed.close();
     }
 
     /// How far the pump is, read while it runs: the numbers may be some messages apart from each other.
     pub fn progress(&self) -> Progress {
-        self.control.progress(&self.ring)
+        self.control.progress(&self.feed)
     }
 
     /// The report of a pump that will not give one, as its thread panicked or does not come back: what has not arrived
     /// counts as dropped, and what only the thread measures is not known.
     pub fn report_without_end(&self) -> Report {
         let progress = self.progress();
-        let dropped = progress.accepted.saturating_sub(progress.delivered);
-        Report::of(&Progress { dropped, ..progress }, &self.ring)
+        let (accepted, delivered, dropped) = (progress.accepted, progress.delivered, progress.dropped);
+        let dropped = self.feed.dropped_without_end(accepted, delivered, dropped);
+        Report::of(&Progress { accepted: delivered + dropped, dropped, ..progress }, &self.feed)
     }
 }
 
 impl PumpHandle {
     pub(super) fn start(pump: Pump) -> Result<Self, PumpError> {
-        let stopper = PumpStopper { ring: pump.consumer.shared(), control: pump.control() };
+        let stopper = PumpStopper { feed: pump.feed.gauge(), control: pump.control() };
         let thread = thread::Builder::new()
             .name("transload-pump".to_owned())
             .spawn(move || pump.run())

@@ -36,10 +36,11 @@ impl Intake {
     ///
     /// # Errors
     ///
-    /// [`PumpError::ForeignProducer`] if the producer is of another ring than the pump's.
+    /// [`PumpError::ForeignProducer`] if the producer is of another ring than the pump's; a pump without a staging ring
+    /// has no intakes.
     pub fn new(producer: Producer, on_full: OnFull, pump: &Pump) -> Result<Self, PumpError> {
         // A slab serves one ring at a time.
-        if producer.as_ptr() == pump.ring().as_ptr() {
+        if pump.ring().is_some_and(|ring| ring.as_ptr() == producer.as_ptr()) {
             Ok(Self { producer, on_full, control: pump.control() })
         } else {
             Err(PumpError::ForeignProducer)

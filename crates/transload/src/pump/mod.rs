@@ -5,8 +5,9 @@
 //!              policy                         |  <- completion: slots go back to the producers
 //! ```
 //!
-//! A [`Pump`] takes a [`Consumer`](crate::staging::Consumer) and a [`Stream`](crate::device::Stream). It runs on the
-//! caller's thread or on its own, until the ring is closed and drained or it is told to stop.
+//! A [`Pump`] takes a [`Feed`], which is made from the [`Consumer`](crate::staging::Consumer) of a ring, and a
+//! [`Stream`](crate::device::Stream). It runs on the caller's thread or on its own, until the ring is closed and drained or
+//! it is told to stop.
 //!
 //! # When a batch goes out
 //!
@@ -54,6 +55,7 @@
 mod control;
 mod engine;
 mod error;
+mod feed;
 mod flight;
 mod handle;
 mod idle;
@@ -66,12 +68,15 @@ mod progress;
 mod pump;
 mod queue;
 mod report;
+#[cfg(target_os = "linux")]
+mod shared_feed;
 mod sink;
 mod slot_layout;
 #[cfg(unix)]
 mod socket_intake;
 
 pub use error::PumpError;
+pub use feed::Feed;
 pub use handle::{PumpHandle, PumpStopper};
 pub use intake::{Intake, Outcome};
 pub use measure::Latency;
@@ -80,6 +85,8 @@ pub use options::PumpOptions;
 pub use progress::Progress;
 pub use pump::Pump;
 pub use report::Report;
+#[cfg(target_os = "linux")]
+pub use shared_feed::SharedFeed;
 pub use sink::{Landed, Sink};
 pub use slot_layout::{LENGTH_BYTES, SlotLayout};
 #[cfg(unix)]

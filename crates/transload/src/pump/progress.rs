@@ -8,6 +8,8 @@ use crate::staging::Stall;
 pub struct Progress {
     /// Messages accepted so far.
     pub accepted: u64,
+    /// Those of them that an earlier consumer of a shared ring had taken, and was not done with.
+    pub redelivered: u64,
     /// Messages on the device, and read back where that was asked for.
     pub delivered: u64,
     /// Accepted messages that will not arrive.

@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use super::control::Control;
 use super::engine::Engine;
+use super::feed::Feed;
 use super::handle::PumpHandle;
 use super::queue::QueueSpace;
 use super::sink::LandedCallback;
 use super::{Landed, PumpError, PumpOptions, Report, Sink};
 use crate::device::{Device, DeviceError, Landing, Stream, StreamOptions};
 use crate::region::{Access, Region};
-use crate::staging::{Consumer, StagingRing};
+use crate::staging::StagingRing;
 
-/// Moves what a ring accepts into a device. See the [module's page](super).
+/// Moves what a feed accepts into a device. See the [module's page](super).
 pub struct Pump {
-    pub(super) consumer: Consumer,
+    pub(super) feed: Feed,
     pub(super) stream: Box<dyn Stream>,
     pub(super) region: Region,
     pub(super) options: PumpOptions,
@@ -32,15 +33,15 @@ pub(super) struct ReadBack {
 }
 
 impl Pump {
-    /// A pump into a device: registers the ring's memory and opens a stream, whose queue has room for twice the batches
+    /// A pump into a device: registers the feed's memory and opens a stream, whose queue has room for twice the batches
     /// in flight.
     ///
     /// # Errors
     ///
     /// [`PumpError::ZeroOption`], or [`PumpError::Device`] if the device refuses.
-    pub fn open(device: &dyn Device, consumer: Consumer, options: PumpOptions) -> Result<Self, PumpError> {
-        let batch_bytes =
-            options.batch_messages(consumer.message_size(), consumer.capacity()) * consumer.message_size();
+    pub fn open(device: &dyn Device, feed: impl Into<Feed>, options: PumpOptions) -> Result<Self, PumpError> {
+        let feed = feed.into();
+        let batch_bytes = options.batch_messages(feed.message_size(), feed.capacity()) * feed.message_size();
         // As many again for what is read back; what no stream takes is refused by the number that was asked for.
         let most = StreamOptions::MOST_IN_FLIGHT.max(options.in_flight);
         let batches = options.in_flight.saturating_mul(2).min(most);
@@ -48,41 +49,42 @@ impl Pump {
             wanted: u64::MAX,
             available: device.info().max_allocation_bytes,
         })?;
-        let region = device.register(consumer.slab(), Access::READ).map_err(DeviceError::from)?;
+        let region = device.register(feed.slab(), Access::READ).map_err(DeviceError::from)?;
         // Both directions share the stream.
         let stream = device.open_stream(&StreamOptions { queue_bytes, in_flight: batches })?;
-        Self::with_stream(consumer, region, stream, options)
+        Self::with_stream(feed, region, stream, options)
     }
 
-    /// A pump into a stream that is open already, with the ring's memory registered with its device.
+    /// A pump into a stream that is open already, with the feed's memory registered with its device.
     ///
     /// # Errors
     ///
     /// [`PumpError::ZeroOption`]; [`PumpError::Device`] if the region is of other memory, or the stream's queue has no
     /// room for one message.
     pub fn with_stream(
-        consumer: Consumer,
+        feed: impl Into<Feed>,
         region: Region,
         stream: Box<dyn Stream>,
         options: PumpOptions,
     ) -> Result<Self, PumpError> {
+        let feed = feed.into();
         if options.in_flight == 0 {
             return Err(PumpError::ZeroOption { what: "in_flight" });
         }
         if options.batch_bytes == 0 {
             return Err(PumpError::ZeroOption { what: "batch_bytes" });
         }
-        if !region.slab().same_memory(consumer.slab()) || !region.access().reads() {
+        if !region.slab().same_memory(feed.slab()) || !region.access().reads() {
             return Err(DeviceError::NotRegistered { purpose: "reading" }.into());
         }
-        let (len_bytes, available) = (consumer.message_size(), stream.queue_bytes());
+        let (len_bytes, available) = (feed.message_size(), stream.queue_bytes());
         if len_bytes > available {
             return Err(DeviceError::OutOfQueue { offset: 0, len_bytes, available }.into());
         }
         // More than the stream takes are never in flight.
         let options = PumpOptions { in_flight: options.in_flight.min(stream.in_flight_limit()), ..options };
         let control = Arc::new(Control::new());
-        Ok(Self { consumer, stream, region, options, control, on_landed: None, read_back: None })
+        Ok(Self { feed, stream, region, options, control, on_landed: None, read_back: None })
     }
 
     /// Calls back for each batch that has landed, in order, on the pump's thread, before its place in the device queue
@@ -120,8 +122,8 @@ impl Pump {
     ///
     /// [`PumpError::Device`] if there is no memory to read back into.
     pub fn read_back(mut self, device: &dyn Device, sink: impl Sink + 'static) -> Result<Self, PumpError> {
-        let message_size = self.consumer.message_size();
-        let batch_bytes = self.options.batch_messages(message_size, self.consumer.capacity()) * message_size;
+        let message_size = self.feed.message_size();
+        let batch_bytes = self.options.batch_messages(message_size, self.feed.capacity()) * message_size;
         let landings = (0..self.options.in_flight)
             .map(|_| Landing::new(device, batch_bytes))
             .collect::<Result<_, _>>()?;
@@ -129,9 +131,13 @@ impl Pump {
         Ok(self)
     }
 
-    /// The ring.
-    pub fn ring(&self) -> &StagingRing {
-        &self.consumer
+    /// The staging ring, if that is what it takes messages from.
+    pub fn ring(&self) -> Option<&StagingRing> {
+        match &self.feed {
+            Feed::Ring(consumer) => Some(consumer),
+            #[cfg(target_os = "linux")]
+            Feed::Shared(_) => None,
+        }
     }
 
     /// The stream, for its native handles.
@@ -139,7 +145,7 @@ impl Pump {
         &*self.stream
     }
 
-    /// The ring's memory as registered with the device.
+    /// The feed's memory as registered with the device.
     pub fn region(&self) -> &Region {
         &self.region
     }
@@ -148,7 +154,7 @@ impl Pump {
         self.control.clone()
     }
 
-    /// Runs on this thread until the ring is closed and drained.
+    /// Runs on this thread until the feed is closed and drained.
     pub fn run(self) -> Report {
         Engine::new(self).run()
     }
@@ -166,7 +172,7 @@ impl Pump {
 impl fmt::Debug for Pump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pump")
-            .field("consumer", &self.consumer)
+            .field("feed", &self.feed)
             .field("stream", &self.stream)
             .field("options", &self.options)
             .field("reads_back", &self.read_back.is_some())

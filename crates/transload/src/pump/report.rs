@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::feed::FeedGauge;
 use super::{Latency, Progress, PumpError};
-use crate::staging::StagingRing;
 
 /// What a pump has done. `accepted == delivered + dropped`, also when it ended by an error.
 #[derive(Debug, Default)]
@@ -11,6 +11,8 @@ use crate::staging::StagingRing;
 pub struct Report {
     /// Messages accepted. A slot that was claimed and not committed when the pump ended counts as one that was dropped.
     pub accepted: u64,
+    /// Those of them that an earlier consumer of a shared ring had taken, and was not done with.
+    pub redelivered: u64,
     /// Messages that arrived on the device, and were read back where that was asked for.
     pub delivered: u64,
     /// Accepted messages that did not arrive.
@@ -40,16 +42,17 @@ pub struct Report {
 }
 
 impl Report {
-    /// What a pump of this ring has done by its counters; the rest is not known.
-    pub(super) fn of(progress: &Progress, ring: &StagingRing) -> Self {
+    /// What a pump of this feed has done by its counters; the rest is not known.
+    pub(super) fn of(progress: &Progress, feed: &FeedGauge) -> Self {
         Self {
             accepted: progress.accepted,
+            redelivered: progress.redelivered,
             delivered: progress.delivered,
             dropped: progress.dropped,
             rejected: progress.rejected,
             skipped: progress.skipped,
-            quarantined: ring.statistics().quarantined,
-            bytes: progress.delivered * ring.message_size() as u64,
+            quarantined: feed.quarantined(),
+            bytes: progress.delivered * feed.message_size() as u64,
             ..Self::default()
         }
     }

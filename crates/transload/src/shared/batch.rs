@@ -13,17 +13,20 @@ use super::region::SharedRegion;
 /// Messages that follow each other in the ring, in place, each in a buffer of its own.
 ///
 /// Several can be alive at once, and be dropped in any order on any thread. Dropping one is saying that its messages are
-/// done: their buffers are free, and they never come again. It may outlive its consumer, whose role it keeps.
+/// done: their buffers are free, and they never come again; [`unless_done`](SharedBatch::unless_done) turns that round. It
+/// may outlive its consumer, whose role it keeps.
 #[must_use = "dropping it says that its messages are done"]
 pub struct SharedBatch {
     inner: Arc<Inner>,
     /// There until the batch is given back.
     taken: Option<SharedTaken>,
+    /// Dropping it puts it back.
+    unless_done: bool,
 }
 
 impl SharedBatch {
     pub(super) fn new(inner: Arc<Inner>, taken: SharedTaken) -> Self {
-        Self { inner, taken: Some(taken) }
+        Self { inner, taken: Some(taken), unless_done: false }
     }
 
     fn taken(&self) -> &SharedTaken {
@@ -98,8 +101,50 @@ impl SharedBatch {
         self.inner.member.core.lend_taken(&self.inner.notes, self.taken(), lent)
     }
 
+    /// Leaves the messages in the ring, for the next consumer; this one does not get them again. Buffers that are lent
+    /// then are quarantined once the next one is done with them.
+    ///
+    /// ```
+    /// use transload::shared::{SharedPool, SharedRegion};
+    ///
+    /// let region = SharedRegion::builder(4, 64).create()?;
+    /// let pool = SharedPool::join(&region, "both ends")?;
+    /// pool.ring().try_send_copy(b"hello")?;
+    /// let mut consumer = pool.ring().consumer()?;
+    /// consumer.take(64)?.put_back();
+    /// assert!(consumer.take(64).is_err());
+    /// drop(consumer);
+    /// let mut next = pool.ring().consumer()?;
+    /// assert!(next.take(64)?.message(0).is_some_and(|message| message.redelivered));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn put_back(mut self) {
+        if let Some(taken) = self.taken.take() {
+            // A spoilt region has no next consumer.
+            let _ = self.inner.member.core.put_back(&self.inner.notes, taken);
+        }
+    }
+
+    /// The same batch, with its end turned round: dropping it [puts it back](SharedBatch::put_back), as nobody accesses
+    /// its buffers any more, and so does [`quarantine`](SharedBatch::quarantine); [`done`](SharedBatch::done) alone is
+    /// done with its messages. For whoever may be stopped before they have arrived.
+    pub fn unless_done(mut self) -> Self {
+        self.unless_done = true;
+        self
+    }
+
+    /// Is done with the messages: their buffers are free, and they never come again.
+    pub fn done(mut self) {
+        self.unless_done = false;
+    }
+
     /// Is done with the messages, and never gives their buffers to anybody: a device may still access them.
     pub fn quarantine(mut self) {
+        if self.unless_done {
+            // Lent when they are put back, they are quarantined later.
+            let _ = self.lend(true);
+            return self.put_back();
+        }
         if let Some(taken) = self.taken.take() {
             let member = &self.inner.member;
             let waits = member.core.finish_in_quarantine(&self.inner.notes, taken).unwrap_or(false);
@@ -116,6 +161,12 @@ impl Drop for SharedBatch {
         }
         if let Some(taken) = self.taken.take() {
             // Of a spoilt region nothing is given back.
+            if self.unless_done {
+                let notes = &self.inner.notes;
+                let _ = member.core.lend_taken(notes, &taken, false);
+                let _ = member.core.put_back(notes, taken);
+                return;
+            }
             let waits = member.core.finish(&self.inner.notes, taken).unwrap_or(false);
             member.wake(Sleeper::Room, waits);
         }

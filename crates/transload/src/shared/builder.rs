@@ -1,6 +1,13 @@
 //! What is asked of a region.
 
-use super::{error::SharedError, geometry::Geometry, region::SharedRegion, storage};
+use super::{
+    error::SharedError,
+    geometry::{ALIGNMENTS, Geometry, Place},
+    named,
+    provided::{self, SharedStorage},
+    region::SharedRegion,
+    storage,
+};
 use crate::memory::{Policy, Recipe};
 
 /// What a region is to be like. [`create`](SharedRegionBuilder::create) makes it.
@@ -14,6 +21,7 @@ pub struct SharedRegionBuilder {
     buffer_size: usize,
     ring_slots: Option<usize>,
     members: Option<usize>,
+    user_word: u64,
     recipe: Recipe,
 }
 
@@ -24,6 +32,7 @@ impl SharedRegionBuilder {
             buffer_size,
             ring_slots: None,
             members: None,
+            user_word: 0,
             recipe: Recipe::default(),
         }
     }
@@ -37,6 +46,12 @@ impl SharedRegionBuilder {
     /// How many processes may take part at a time, at most 1023.
     pub fn members(mut self, members: usize) -> SharedRegionBuilder {
         self.members = Some(members);
+        self
+    }
+
+    /// A word of the application's own, for all who open the region to read, as how messages lie in buffers; else 0.
+    pub fn user_word(mut self, user_word: u64) -> SharedRegionBuilder {
+        self.user_word = user_word;
         self
     }
 
@@ -88,6 +103,17 @@ impl SharedRegionBuilder {
         Ok(self.geometry()?.buffers_bytes())
     }
 
+    /// Bytes of the whole region in one piece of memory of the caller's: the metadata, and the buffers from the next
+    /// multiple of 64 KiB on.
+    ///
+    /// # Errors
+    ///
+    /// As [`metadata_bytes`](SharedRegionBuilder::metadata_bytes).
+    pub fn total_bytes(&self) -> Result<usize, SharedError> {
+        let place = Place::Behind { alignment: *ALIGNMENTS.start() };
+        Ok(self.geometry()?.layout(place).total_bytes)
+    }
+
     /// Makes the region in a file without a name, which nobody can make longer or shorter.
     ///
     /// # Errors
@@ -97,7 +123,62 @@ impl SharedRegionBuilder {
         storage::create(self.geometry()?, &self.recipe)
     }
 
+    /// Makes the region with a name in `/dev/shm`, which [`SharedRegion::open_named`] opens: a second way, where no
+    /// descriptor can be handed over.
+    ///
+    /// **It cannot be sealed**: whoever may write it may cut it off, and then the next touch ends every process that uses
+    /// it (SIGBUS). It has ordinary pages, and it stays when everybody is dead; who makes the next region of that name
+    /// replaces it. `mode` is its permissions, 0600, or up to 0660 for its group, whatever the umask.
+    ///
+    /// # Errors
+    ///
+    /// - [`SharedError::Name`], [`SharedError::Permissions`], [`SharedError::OrdinaryPagesOnly`], and the errors of the
+    ///   numbers.
+    /// - [`SharedError::NameInUse`]: somebody who lives has a region of that name.
+    /// - [`SharedError::Foreign`]: something else is there, which is left alone.
+    /// - [`SharedError::NoRoom`]: `/dev/shm` is full.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use transload::shared::{SharedRegion, unlink_named};
+    ///
+    /// # let name = format!("doc-{}", std::process::id());
+    /// let made = SharedRegion::builder(16, 4096).create_named(&name, 0o600)?;
+    /// let opened = SharedRegion::open_named(&name)?;
+    /// assert_eq!(made.id(), opened.id());
+    /// unlink_named(&name)?;
+    /// # Ok::<(), transload::shared::SharedError>(())
+    /// ```
+    pub fn create_named(self, name: &str, mode: u32) -> Result<SharedRegion, SharedError> {
+        named::create(name, mode, self.geometry()?, &self.recipe)
+    }
+
+    /// Makes the region in memory of the caller's. What is in it is lost, unless it is a region that somebody who lives
+    /// has open.
+    ///
+    /// Pages, locks and nodes are the caller's business: what was asked of this builder about them is not looked at. The
+    /// bytes of the buffers stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// - [`SharedError::OutOfRange`], [`SharedError::NoPowerOfTwo`], [`SharedError::TooLarge`]: the numbers.
+    /// - [`SharedError::Misaligned`], [`SharedError::TooSmall`]: the memory.
+    /// - [`SharedError::InUse`]: a region is there already, and alive.
+    ///
+    /// # Safety
+    ///
+    /// Until the last handle on the region, and whatever was registered with it, has ended:
+    ///
+    /// - the memory is valid for reads and writes, initialised, and not unmapped, remapped or cut off;
+    /// - nobody in this process refers to it otherwise, and everybody else reaches it as a region, with the same lock file.
+    pub unsafe fn create_in(self, storage: SharedStorage) -> Result<SharedRegion, SharedError> {
+        // SAFETY: this function's contract.
+        unsafe { provided::create(self.geometry()?, storage) }
+    }
+
     fn geometry(&self) -> Result<Geometry, SharedError> {
-        Geometry::new(self.buffer_count, self.buffer_size, self.ring_slots, self.members)
+        let geometry = Geometry::new(self.buffer_count, self.buffer_size, self.ring_slots, self.members)?;
+        Ok(Geometry { user_word: self.user_word, ..geometry })
     }
 }

@@ -62,19 +62,18 @@ impl SharedConsumer {
         }
         let member = &self.inner.member;
         member.check_process()?;
-        loop {
-            return match member.core.take(&mut self.reader, &self.inner.notes, max) {
-                Ok(taken) => Ok(SharedBatch::new(self.inner.clone(), taken)),
-                Err(SharedTakeError::Empty) => Err(TakeError::Empty),
-                // Whoever had the role before is done with all, or dead: its own lock may be released a moment later.
-                Err(SharedTakeError::Blocked { member: before }) => {
-                    if member.recover_one(before) {
-                        continue;
-                    }
-                    Err(TakeError::Blocked { member: before })
-                }
-                Err(SharedTakeError::Poisoned(why)) => Err(TakeError::Poisoned(why)),
-            };
+        let mut take = || member.core.take(&mut self.reader, &self.inner.notes, max);
+        let taken = match take() {
+            // Whoever had the role before is done with all, or dead: its own lock may be released a moment later. Once:
+            // somebody who lies could make it so each time.
+            Err(SharedTakeError::Blocked { member: before }) if member.recover_one(before) => take(),
+            taken => taken,
+        };
+        match taken {
+            Ok(taken) => Ok(SharedBatch::new(self.inner.clone(), taken)),
+            Err(SharedTakeError::Empty) => Err(TakeError::Empty),
+            Err(SharedTakeError::Blocked { member }) => Err(TakeError::Blocked { member }),
+            Err(SharedTakeError::Poisoned(why)) => Err(TakeError::Poisoned(why)),
         }
     }
 
@@ -107,6 +106,12 @@ impl SharedConsumer {
     /// Messages in the ring that are published and not done, those taken included: a hint, which may be stale.
     pub fn len(&self) -> usize {
         if self.inner.member.check_process().is_err() { 0 } else { self.inner.member.parts().pending() }
+    }
+
+    /// Messages in the ring that are published and not taken: a hint, which may be stale.
+    pub fn available(&self) -> usize {
+        let member = &self.inner.member;
+        if member.check_process().is_err() { 0 } else { member.core.ahead(&self.reader) }
     }
 
     /// Whether there is none: a hint, which may be stale.

@@ -87,12 +87,94 @@ pub enum SharedError {
         expected: u64,
     },
     /// The memory is not as long as the header says.
-    #[error("{found} bytes of memory, the header says {expected}")]
+    #[error(
+        "the {what} has {found} bytes, a region has {expected}: take a region's own file, as it was made"
+    )]
     Length {
+        /// The piece.
+        what: &'static str,
         /// Bytes that there are.
         found: u64,
         /// Bytes that there must be.
         expected: u64,
+    },
+    /// A piece of the caller's memory is too small.
+    #[error("{found} bytes of memory for the {what}, {wanted} are needed, within the address space")]
+    TooSmall {
+        /// What it is for.
+        what: &'static str,
+        /// Bytes that there are.
+        found: usize,
+        /// Bytes that there must be at least.
+        wanted: usize,
+    },
+    /// A piece of the caller's memory begins in the midst of a line.
+    #[error("the memory for the {what} begins at {address:#x}, which must be a multiple of {alignment}")]
+    Misaligned {
+        /// What it is for.
+        what: &'static str,
+        /// Where it begins.
+        address: usize,
+        /// What that must be a multiple of.
+        alignment: usize,
+    },
+    /// The buffers are in a memory of their own.
+    #[error("the buffers of this region are in a memory of their own: open it with both")]
+    BuffersApart,
+    /// The buffers are in the same memory as the rest.
+    #[error("the buffers of this region are behind its metadata: open it with one memory")]
+    BuffersBehind,
+    /// Somebody who lives has a region in this memory.
+    #[error(
+        "there is a region in this memory, and a process that lives has it open: open it too, or end that one first"
+    )]
+    InUse,
+    /// At this moment somebody makes the region, or takes a dead one's place.
+    #[error("another process is making this region at this moment: try again")]
+    BeingMade,
+    /// What cannot be the name of an object.
+    #[error("`{name}` cannot be a name: it must have 1 to {longest} bytes, and no `/`")]
+    Name {
+        /// The name.
+        name: String,
+        /// The most bytes in one.
+        longest: usize,
+    },
+    /// Permissions that an object cannot have.
+    #[error("permissions {mode:04o}: a named region has 0600, and 0660 at most")]
+    Permissions {
+        /// The permissions that were asked for.
+        mode: u32,
+    },
+    /// Huge pages are required of a named object.
+    #[error("a named region has ordinary pages: do not require others, or make one without a name")]
+    OrdinaryPagesOnly,
+    /// What has the name is not what may be trusted.
+    #[error("`{name}` in /dev/shm is not a region to be used: {reason}")]
+    Foreign {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Somebody who lives has the region of that name.
+    #[error(
+        "a process that lives has the region `{name}` open: open it too, choose another name, or end that one first"
+    )]
+    NameInUse {
+        /// The name.
+        name: String,
+    },
+    /// The file system of named objects is full.
+    #[error(
+        "{wanted_bytes} bytes wanted in /dev/shm, {free_bytes} free: ask for less, free some, or enlarge it as root \
+         (mount -o remount,size=... /dev/shm)"
+    )]
+    NoRoom {
+        /// Bytes wanted.
+        wanted_bytes: u64,
+        /// Bytes free, right after the failure.
+        free_bytes: u64,
     },
     /// The descriptor is not of a file.
     #[error("the descriptor is not of a regular file, but of type {kind:#o}")]
@@ -100,9 +182,6 @@ pub enum SharedError {
         /// Its type, the bits `S_IFMT` of `st_mode`.
         kind: u32,
     },
-    /// The buffers are in a memory of their own.
-    #[error("the buffers of this region are in a memory of their own: open it with both memories")]
-    BuffersApart,
     /// The file could be cut off under those who use it.
     #[error(
         "the file has seals {found:#x}, and must have {expected:#x} (shrink, grow, seal) and be writable: \

@@ -1,7 +1,5 @@
 //! How many of what a region has, and where each part of it lies.
 
-use transload_core::MAX_BUFFERS;
-
 use super::error::SharedError;
 
 /// Bytes from one control line to the next: no two share a cache line, or a pair that is fetched together.
@@ -12,6 +10,8 @@ pub(super) const HEADER_BYTES: usize = 4096;
 pub(super) const CONTROL_LINES: usize = 8;
 /// Lines of words that threads sleep on: the consumer, and who waits for room.
 pub(super) const SLEEPER_LINES: usize = 2;
+/// The most buffers that a region can have: their number has 24 bits in a cell of the ring.
+const MOST_BUFFERS: usize = 1 << 24;
 /// The most slots that a ring can have.
 const MOST_SLOTS: usize = 1 << 24;
 /// The most members that a region can have: their number has ten bits in a slot's word, and 0 is nobody.
@@ -27,6 +27,8 @@ pub(super) struct Geometry {
     pub(super) buffer_size: usize,
     pub(super) ring_slots: usize,
     pub(super) members: usize,
+    /// What the application means by the region. Nothing follows from it here.
+    pub(super) user_word: u64,
 }
 
 /// Where the buffers lie.
@@ -83,7 +85,7 @@ impl Geometry {
         ring_slots: Option<usize>,
         members: Option<usize>,
     ) -> Result<Geometry, SharedError> {
-        in_range("buffers", buffer_count, MAX_BUFFERS as usize)?;
+        in_range("buffers", buffer_count, MOST_BUFFERS)?;
         in_range("bytes in a buffer", buffer_size, u32::MAX as usize)?;
         let ring_slots = ring_slots.unwrap_or(buffer_count.next_power_of_two());
         in_range("slots of a ring", ring_slots, MOST_SLOTS)?;
@@ -92,7 +94,7 @@ impl Geometry {
         }
         let members = members.unwrap_or(DEFAULT_MEMBERS);
         in_range("members", members, MOST_MEMBERS)?;
-        let geometry = Geometry { buffer_count, buffer_size, ring_slots, members };
+        let geometry = Geometry { buffer_count, buffer_size, ring_slots, members, user_word: 0 };
         // 2^56 bytes at most, and the rest: more than some systems can address.
         let fits = buffer_count
             .checked_mul(buffer_size)
@@ -131,4 +133,37 @@ impl Geometry {
 
 fn in_range(what: &'static str, wanted: usize, most: usize) -> Result<(), SharedError> {
     if (1..=most).contains(&wanted) { Ok(()) } else { Err(SharedError::OutOfRange { what, wanted, most }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_lie_in_order_on_lines_of_their_own() {
+        for (buffer_count, ring_slots, members) in
+            [(1, 1, 1), (5, 16, 3), (17, 8, 64), (1 << 24, 1 << 24, 1023)]
+        {
+            let geometry = Geometry::new(buffer_count, 3, Some(ring_slots), Some(members)).unwrap();
+            for alignment in [1 << 16, 1 << 21, 1 << 30] {
+                let layout = geometry.layout(Place::Behind { alignment });
+                let buffers = layout.buffers.unwrap();
+                let parts = [
+                    (0, HEADER_BYTES),
+                    (layout.control, 8 * 128),
+                    (layout.sleepers, 2 * 128),
+                    (layout.members, (members + 1) * 128),
+                    (layout.slots, buffer_count * 8),
+                    (layout.cells, ring_slots * 8),
+                    (buffers, buffer_count * 3),
+                    (layout.total_bytes, 0),
+                ];
+                for [(start, len_bytes), (next, _)] in parts.array_windows() {
+                    assert!(start + len_bytes <= *next && next % LINE_BYTES == 0, "{parts:?}");
+                }
+                assert_eq!((buffers % alignment, layout.total_bytes % alignment), (0, 0));
+                assert_eq!(geometry.layout(Place::Apart).total_bytes, geometry.metadata_bytes());
+            }
+        }
+    }
 }

@@ -2,6 +2,10 @@
 //!
 //! It is read once, word by word, into private memory; what is checked there is what is used from then on.
 
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+
 use super::{
     error::SharedError,
     geometry::{ALIGNMENTS, Geometry, HEADER_BYTES, Layout, Place},
@@ -40,6 +44,7 @@ const NAMES: [&str; READY_AT + 1] = [
     "bytes in all",
     "first half of the id",
     "second half of the id",
+    "user word",
     "checksum",
     "ready",
 ];
@@ -47,8 +52,9 @@ const GEOMETRY_AT: usize = 5;
 const ALIGNMENT_AT: usize = 9;
 const LAYOUT_AT: usize = 10;
 const ID_AT: usize = 18;
-const CHECKSUM_AT: usize = 20;
-const READY_AT: usize = 21;
+const USER_WORD_AT: usize = 20;
+const CHECKSUM_AT: usize = 21;
+const READY_AT: usize = 22;
 
 /// What a header says, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +71,7 @@ impl Header {
 
     /// The header as it is written.
     pub(super) fn encode(&self) -> [u64; WORDS] {
-        let Geometry { buffer_count, buffer_size, ring_slots, members } = self.geometry;
+        let Geometry { buffer_count, buffer_size, ring_slots, members, user_word } = self.geometry;
         let Layout { control, sleepers, members: table, slots, cells, metadata_bytes, buffers, total_bytes } =
             self.layout();
         let alignment = match self.place {
@@ -98,8 +104,9 @@ impl Header {
         for (word, number) in words[GEOMETRY_AT..].iter_mut().zip(numbers) {
             *word = number as u64;
         }
-        words[ID_AT] = self.id as u64;
-        words[ID_AT + 1] = (self.id >> 64) as u64;
+        let half = |shift: u32| u64::try_from(self.id >> shift & u128::from(u64::MAX)).unwrap_or(0);
+        (words[ID_AT], words[ID_AT + 1]) = (half(0), half(64));
+        words[USER_WORD_AT] = user_word;
         words[CHECKSUM_AT] = checksum(&words[..CHECKSUM_AT]);
         words[READY_AT] = READY;
         words
@@ -131,6 +138,7 @@ impl Header {
         let number = |at: usize| usize::try_from(words[at]).unwrap_or(usize::MAX);
         let [buffer_count, buffer_size, ring_slots, members] = [0, 1, 2, 3].map(|n| number(GEOMETRY_AT + n));
         let geometry = Geometry::new(buffer_count, buffer_size, Some(ring_slots), Some(members))?;
+        let geometry = Geometry { user_word: words[USER_WORD_AT], ..geometry };
         let place = match number(ALIGNMENT_AT) {
             0 => Place::Apart,
             alignment if alignment.is_power_of_two() && ALIGNMENTS.contains(&alignment) => {
@@ -157,12 +165,52 @@ impl Header {
         to.as_ref()[READY_AT].store(words[READY_AT]);
     }
 
-    /// Copies the words of a header: the last first, for what is seen ready must be seen whole.
-    pub(super) fn copy(from: &Words) -> [u64; WORDS] {
+    /// Makes memory that was a region, or anything else, none.
+    pub(super) fn erase(all: &Words) {
+        // First of all, so that nobody takes what is half erased for a region.
+        all.as_ref()[READY_AT].store(0);
+        all.as_ref().iter().for_each(|word| word.store(0));
+    }
+
+    /// Reads the header of memory that others may be writing.
+    pub(super) fn of_words(from: &Words) -> Result<Header, SharedError> {
+        // The last word first, for what is seen ready must be seen whole.
         let ready = from.as_ref()[READY_AT].load();
         let mut words = std::array::from_fn(|at| from.as_ref()[at].load());
         words[READY_AT] = ready;
-        words
+        Header::decode(&words)
+    }
+
+    /// Reads the header of a file.
+    pub(super) fn of_file(file: BorrowedFd<'_>) -> Result<Header, SharedError> {
+        Header::decode(&Header::words_of_file(file)?)
+    }
+
+    /// Whether a file is, or was once, a region, of any version.
+    pub(super) fn is_in_file(file: BorrowedFd<'_>) -> bool {
+        Header::words_of_file(file).is_ok_and(|words| words[0] == MAGIC)
+    }
+
+    /// The words that a file begins with, read once.
+    pub(super) fn words_of_file(file: BorrowedFd<'_>) -> Result<[u64; WORDS], SharedError> {
+        let mut bytes = [0; WORDS * size_of::<u64>()];
+        let mut read = 0;
+        while read < bytes.len() {
+            match rustix::io::pread(file, &mut bytes[read..], read as u64) {
+                Ok(0) => {
+                    let (found, expected) = (read as u64, bytes.len() as u64);
+                    return Err(SharedError::Length { what: "file", found, expected });
+                }
+                Ok(more) => read += more,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(SharedError::os("pread")(error)),
+            }
+        }
+        let mut words = [0; WORDS];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_ne_bytes(*bytes);
+        }
+        Ok(words)
     }
 }
 
@@ -172,4 +220,62 @@ fn checksum(words: &[u64]) -> u64 {
         .iter()
         .flat_map(|word| word.to_le_bytes())
         .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Header {
+        let geometry = Geometry::new(5, 1000, Some(16), Some(3)).unwrap();
+        Header { geometry, place: Place::Behind { alignment: 1 << 16 }, id: u128::MAX / 3 }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let together = header();
+        for header in [together, Header { place: Place::Apart, ..together }] {
+            assert_eq!(Header::decode(&header.encode()).unwrap(), header);
+        }
+        assert_eq!(NAMES.len(), READY_AT + 1);
+    }
+
+    /// The checksum is no secret: whoever lies can make it right, and is held to numbers that go together, and to the length
+    /// that the memory is seen to have.
+    #[test]
+    fn lies_with_the_right_checksum_are_of_one_piece() {
+        let good = header().encode();
+        let mut accepted = std::collections::BTreeSet::new();
+        let interesting = [
+            0,
+            1,
+            2,
+            7,
+            63,
+            127,
+            4095,
+            1 << 16,
+            1 << 21,
+            1 << 24,
+            (1 << 24) + 1,
+            1 << 31,
+            1 << 32,
+            1 << 63,
+            u64::MAX,
+        ];
+        for at in 0..CHECKSUM_AT {
+            let near = [good[at] ^ 1, good[at].wrapping_add(8), good[at].wrapping_mul(2)];
+            for value in interesting.into_iter().chain(near).filter(|value| *value != good[at]) {
+                let mut words = good;
+                words[at] = value;
+                words[CHECKSUM_AT] = checksum(&words[..CHECKSUM_AT]);
+                if let Ok(header) = Header::decode(&words) {
+                    assert_eq!(header.encode(), words, "word {at}");
+                    accepted.insert(at);
+                }
+            }
+        }
+        // What a rounding hides, and what may be anything.
+        assert!(accepted.iter().all(|at| [5, 6, 7, 18, 19, 20].contains(at)), "{accepted:?}");
+    }
 }

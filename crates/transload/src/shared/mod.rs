@@ -65,14 +65,18 @@ mod consumer;
 mod entry;
 mod error;
 mod geometry;
+pub mod handover;
 mod header;
 mod held;
+pub mod isolated;
 mod lease;
 mod lent;
 mod locks;
 mod member;
 mod member_error;
+mod named;
 mod pool;
+mod provided;
 mod region;
 mod ring;
 mod statistics;
@@ -90,10 +94,12 @@ pub use lent::SharedLent;
 pub use member_error::{
     ConsumerError, JoinError, OutOfBuffer, SendError, SendRefused, SharedAcquireError, TakeError,
 };
+pub use named::{NamedObject, named_objects, unlink_dead_named, unlink_named};
 pub use pool::SharedPool;
+pub use provided::SharedStorage;
 pub use region::SharedRegion;
 pub use ring::SharedRing;
-pub use statistics::{Holder, SharedStatistics};
+pub use statistics::{Holder, SharedStatistics, Taker};
 pub use transload_core::{Poisoned, Recovered, SharedMessage};
 
 pub use crate::fork::ForkedChild;

@@ -9,11 +9,13 @@ use super::{
     header::Header,
     locks::{Locks, reopen},
     member_error::OutOfBuffer,
+    named,
+    provided::{self, SharedStorage},
     storage,
     words::{FutexWords, Memory, Words},
 };
 use crate::{
-    fork::{ForkStamp, ForkedChild},
+    fork::ForkedChild,
     memory::{Placement, Slab},
     region::{Access, Region, RegisterError, Registrar},
 };
@@ -35,7 +37,16 @@ struct Inner {
     memory: Memory,
     slab: Slab,
     locks: Locks,
-    stamp: ForkStamp,
+}
+
+/// What a region is put together from: memory whose header was written, or checked.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) header: Header,
+    pub(super) memory: Memory,
+    /// Where the buffers are, if not in `memory`.
+    pub(super) buffers: Option<Memory>,
+    pub(super) placement: Placement,
 }
 
 impl SharedRegion {
@@ -53,15 +64,46 @@ impl SharedRegion {
         storage::open(file)
     }
 
-    pub(super) fn assemble(
-        header: Header,
-        memory: Memory,
-        buffers: Option<Memory>,
-        placement: Placement,
-        locks: Locks,
-        is_sealed: bool,
-    ) -> Result<SharedRegion, SharedError> {
-        let stamp = ForkStamp::here().map_err(SharedError::os("madvise(MADV_WIPEONFORK)"))?;
+    /// Opens a region of this user by its name in `/dev/shm`. It is not sealed, see
+    /// [`SharedRegionBuilder::create_named`].
+    ///
+    /// # Errors
+    ///
+    /// [`SharedError::Name`]; [`SharedError::Os`], with `ENOENT` where there is none; [`SharedError::Foreign`] if what has
+    /// the name is not of this user, has other names, may be touched by others than its group, or is no file; and as
+    /// [`open`](SharedRegion::open).
+    pub fn open_named(name: &str) -> Result<SharedRegion, SharedError> {
+        named::open(name, named::this_user())
+    }
+
+    /// Opens a region of another user by its name, if that user has let this one's group write it.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_named`](SharedRegion::open_named).
+    pub fn open_named_of(name: &str, owner: u32) -> Result<SharedRegion, SharedError> {
+        named::open(name, owner)
+    }
+
+    /// Opens the region that is in memory of the caller's, made by
+    /// [`SharedRegionBuilder::create_in`] in this process or another.
+    ///
+    /// # Errors
+    ///
+    /// [`SharedError`]: as [`open`](SharedRegion::open); [`SharedError::BuffersApart`] or
+    /// [`SharedError::BuffersBehind`] if it was made with another number of pieces; [`SharedError::Misaligned`],
+    /// [`SharedError::TooSmall`].
+    ///
+    /// # Safety
+    ///
+    /// As [`SharedRegionBuilder::create_in`].
+    pub unsafe fn open_in(storage: SharedStorage) -> Result<SharedRegion, SharedError> {
+        // SAFETY: this function's contract.
+        unsafe { provided::open(storage) }
+    }
+
+    pub(super) fn new(parts: Parts, locks: Locks, is_sealed: bool) -> SharedRegion {
+        let Parts { header, memory, buffers, placement } = parts;
         let (geometry, layout) = (header.geometry, header.layout());
         let holder = buffers.as_ref().unwrap_or(&memory);
         let base = holder.base().map_addr(|address| address.saturating_add(layout.buffers.unwrap_or(0)));
@@ -70,8 +112,8 @@ impl SharedRegion {
         // mapped or lent.
         let slab =
             unsafe { Slab::of_shared(base, holder.mapping().cloned(), buffer_count, buffer_size, placement) };
-        let inner = Inner { geometry, layout, id: header.id, is_sealed, memory, slab, locks, stamp };
-        Ok(SharedRegion { inner: Arc::new(inner) })
+        let inner = Inner { geometry, layout, id: header.id, is_sealed, memory, slab, locks };
+        SharedRegion { inner: Arc::new(inner) }
     }
 
     /// A descriptor for one peer, to be sent to it and dropped: its locks are its own.
@@ -107,6 +149,11 @@ impl SharedRegion {
     /// The number that this region was given at random when it was made: no other has it.
     pub fn id(&self) -> u128 {
         self.inner.id
+    }
+
+    /// The word that the application gave to it when it was made.
+    pub fn user_word(&self) -> u64 {
+        self.inner.geometry.user_word
     }
 
     /// Whether nobody can change the length of the memory any more.
@@ -179,7 +226,7 @@ impl SharedRegion {
 
     #[inline]
     pub(super) fn check_process(&self) -> Result<(), ForkedChild> {
-        self.inner.stamp.check()
+        self.inner.locks.check_process()
     }
 
     /// Copies bytes into a buffer.
@@ -221,7 +268,6 @@ impl fmt::Debug for SharedRegion {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shared::locks::Byte;
 
     fn other(region: &SharedRegion) -> SharedRegion {
         SharedRegion::open(region.file_for_peer().unwrap()).unwrap()
@@ -229,11 +275,13 @@ mod tests {
 
     #[test]
     fn two_attaches_see_the_same_words_and_bytes() {
-        let one = SharedRegion::builder(5, 1000).ring_slots(16).members(3).create().unwrap();
+        let one = SharedRegion::builder(5, 1000).ring_slots(16).members(3).user_word(1 << 63 | 5);
+        let one = one.create().unwrap();
         let two = other(&one);
         assert_eq!((two.buffer_count(), two.buffer_size()), (5, 1000));
         assert_eq!((two.ring_slots(), two.members(), two.id()), (16, 3, one.id()));
         assert!(one.is_sealed() && two.is_sealed());
+        assert_eq!((one.user_word(), two.user_word()), (1 << 63 | 5, 1 << 63 | 5));
         let parts = |region: &SharedRegion| {
             [region.slots(), region.cells(), region.control(), region.members_table()]
         };
@@ -255,30 +303,12 @@ mod tests {
                 .all(|word| word.as_atomic().load(std::sync::atomic::Ordering::Acquire) == 0)
         );
         assert_eq!(two.sleepers().as_ref().len(), 64);
-        for index in 0..5 {
+        for (index, value) in (0..5).zip(1u8..) {
             assert_ne!(one.address(index), two.address(index));
             // SAFETY: the last byte of a buffer of a region that only this test has; by copies only (I7).
-            unsafe { one.address(index).wrapping_add(999).write_volatile(index as u8 + 1) };
+            unsafe { one.address(index).wrapping_add(999).write_volatile(value) };
             // SAFETY: as above.
-            assert_eq!(unsafe { two.address(index).wrapping_add(999).read_volatile() }, index as u8 + 1);
+            assert_eq!(unsafe { two.address(index).wrapping_add(999).read_volatile() }, value);
         }
-    }
-
-    #[test]
-    fn two_attaches_exclude_each_other() {
-        let one = SharedRegion::builder(1, 1).create().unwrap();
-        let two = other(&one);
-        for byte in [Byte::Consumer, Byte::Serving, Byte::Member(1), Byte::Member(1023)] {
-            assert!(one.locks().try_lock(byte).unwrap());
-            assert!(!one.locks().try_lock(byte).unwrap(), "by itself");
-            assert!(one.locks().is_held(byte).unwrap() && two.locks().is_held(byte).unwrap());
-            assert!(!two.locks().try_lock(byte).unwrap());
-            one.locks().unlock(byte).unwrap();
-            assert!(two.locks().try_lock(byte).unwrap());
-            assert!(!two.locks().is_held(Byte::Member(2)).unwrap());
-        }
-        assert!(one.locks().is_held(Byte::Consumer).unwrap());
-        drop(two);
-        assert!(!one.locks().is_held(Byte::Consumer).unwrap());
     }
 }

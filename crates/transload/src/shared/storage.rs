@@ -12,66 +12,72 @@ use super::{
     geometry::{Geometry, Place},
     header::{Header, WORDS},
     locks::{Locks, reopen, reopen_or_take},
-    region::SharedRegion,
+    region::{Parts, SharedRegion},
     words::Memory,
 };
-use crate::memory::{self, Obtained, Recipe, Store};
+use crate::memory::{self, Obtained, Recipe, Rights, SlabError, Store};
 
 /// Without these, whoever has the file can cut it off, and the next touch of what was there ends the process.
-const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+pub(super) const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// Makes a region in a file without a name.
 pub(super) fn create(geometry: Geometry, recipe: &Recipe) -> Result<SharedRegion, SharedError> {
-    let unit_of = std::cell::Cell::new(0);
-    let length = |unit_bytes| {
-        unit_of.set(unit_bytes);
-        Ok(geometry.layout(Place::Behind { alignment: unit_bytes }).total_bytes)
-    };
-    let Obtained { mapping, placement, memfd } = recipe.obtain(Store::Memfd, &length)?;
+    let (parts, memfd) = fill(geometry, recipe, Store::Memfd)?;
     let memfd = memfd.ok_or(Errno::BADF).map_err(SharedError::os("memfd_create"))?;
-    let header = Header { geometry, place: Place::Behind { alignment: unit_of.get() }, id: new_id()? };
-    let memory = Memory::mapped(mapping);
-    header.write(&memory.words(0, WORDS));
     rustix::fs::fcntl_add_seals(&memfd, SEALS).map_err(SharedError::os("fcntl(F_ADD_SEALS)"))?;
     // The mapping keeps the description that it was made with, and a lock of that would outlive the region.
-    let file = reopen_or_take(memfd).map_err(SharedError::os("open(/proc/self/fd)"))?;
-    let locks = Locks::new(file).map_err(SharedError::os("madvise(MADV_WIPEONFORK)"))?;
-    SharedRegion::assemble(header, memory, None, placement, locks, true)
+    let locks = Locks::attach(reopen_or_take(memfd)?)?.ok_or(SharedError::BeingMade)?;
+    Ok(SharedRegion::new(parts, locks, true))
+}
+
+/// Obtains the memory of a region, and makes it one.
+pub(super) fn fill(
+    geometry: Geometry,
+    recipe: &Recipe,
+    store: Store<'_>,
+) -> Result<(Parts, Option<OwnedFd>), SharedError> {
+    // The unit of the attempt that succeeded is that of the last.
+    let unit = std::cell::Cell::new(0);
+    let length = |unit_bytes| -> Result<usize, SlabError> {
+        unit.set(unit_bytes);
+        Ok(geometry.layout(Place::Behind { alignment: unit_bytes }).total_bytes)
+    };
+    let Obtained { mapping, placement, memfd } = recipe.obtain(store, &length)?;
+    let header = Header { geometry, place: Place::Behind { alignment: unit.get() }, id: new_id()? };
+    let memory = Memory::mapped(mapping);
+    header.write(&memory.words(0, WORDS));
+    Ok((Parts { header, memory, buffers: None, placement }, memfd))
 }
 
 /// Opens a region in a file that somebody handed over.
 pub(super) fn open(file: OwnedFd) -> Result<SharedRegion, SharedError> {
     check_sealed(file.as_fd())?;
-    let header = read_header(file.as_fd())?;
-    let expected = header.layout().total_bytes;
-    // Sealed: this cannot change any more.
-    let found = rustix::fs::fstat(&file).map_err(SharedError::os("fstat"))?.st_size as u64;
-    if found != expected as u64 {
-        return Err(SharedError::Length { found, expected: expected as u64 });
-    }
+    // The mapping keeps its description: that must not be one with locks, of this process or of who sent it.
+    let parts = match reopen(file.as_fd()) {
+        Ok(again) => map(again.as_fd())?,
+        Err(_) => map(file.as_fd())?,
+    };
+    let locks = Locks::attach(reopen_or_take(file)?)?.ok_or(SharedError::BeingMade)?;
+    Ok(SharedRegion::new(parts, locks, true))
+}
+
+/// Maps a file, if its header says that it is a region, and one as long as the file.
+pub(super) fn map(file: BorrowedFd<'_>) -> Result<Parts, SharedError> {
+    let header = Header::of_file(file)?;
     if header.place == Place::Apart {
         return Err(SharedError::BuffersApart);
     }
-    // The mapping keeps its description: that must not be one with locks, of this process or of who sent it.
-    let (mapping, placement) = match reopen(file.as_fd()) {
-        Ok(again) => memory::attach(again.as_fd(), expected)?,
-        Err(_) => memory::attach(file.as_fd(), expected)?,
-    };
-    let file = reopen_or_take(file).map_err(SharedError::os("open(/proc/self/fd)"))?;
-    let locks = Locks::new(file).map_err(SharedError::os("madvise(MADV_WIPEONFORK)"))?;
-    SharedRegion::assemble(header, Memory::mapped(mapping), None, placement, locks, true)
+    let len_bytes = header.layout().total_bytes;
+    let (found, expected) = (length(file)?, len_bytes as u64);
+    if found != expected {
+        return Err(SharedError::Length { what: "file", found, expected });
+    }
+    let (mapping, placement) = memory::attach(file, len_bytes, Rights::ReadWrite)?;
+    Ok(Parts { header, memory: Memory::mapped(mapping), buffers: None, placement })
 }
 
 fn check_sealed(file: BorrowedFd<'_>) -> Result<(), SharedError> {
-    let status = rustix::fs::fstat(file).map_err(SharedError::os("fstat"))?;
-    if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
-        return Err(SharedError::NotAFile { kind: status.st_mode & libc::S_IFMT });
-    }
-    let seals = match rustix::fs::fcntl_get_seals(file) {
-        // A file that cannot have any.
-        Err(Errno::INVAL) => SealFlags::empty(),
-        other => other.map_err(SharedError::os("fcntl(F_GET_SEALS)"))?,
-    };
+    let seals = seals(file)?;
     let is_writable = !seals.intersects(SealFlags::WRITE | SealFlags::FUTURE_WRITE);
     if seals.contains(SEALS) && is_writable {
         Ok(())
@@ -80,28 +86,26 @@ fn check_sealed(file: BorrowedFd<'_>) -> Result<(), SharedError> {
     }
 }
 
-/// Reads the header once. No file that is a region is shorter.
-fn read_header(file: BorrowedFd<'_>) -> Result<Header, SharedError> {
-    let mut bytes = [0; WORDS * size_of::<u64>()];
-    let mut read = 0;
-    while read < bytes.len() {
-        match rustix::io::pread(file, &mut bytes[read..], read as u64) {
-            Ok(0) => {
-                return Err(SharedError::Length { found: read as u64, expected: bytes.len() as u64 });
-            }
-            Ok(more) => read += more,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(SharedError::os("pread")(error)),
-        }
+/// The seals of a regular file.
+pub(super) fn seals(file: BorrowedFd<'_>) -> Result<SealFlags, SharedError> {
+    let status = rustix::fs::fstat(file).map_err(SharedError::os("fstat"))?;
+    if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+        return Err(SharedError::NotAFile { kind: status.st_mode & libc::S_IFMT });
     }
-    let mut words = [0; WORDS];
-    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
-        *word = u64::from_ne_bytes(*bytes);
+    match rustix::fs::fcntl_get_seals(file) {
+        // A file that cannot have any.
+        Err(Errno::INVAL) => Ok(SealFlags::empty()),
+        other => other.map_err(SharedError::os("fcntl(F_GET_SEALS)")),
     }
-    Header::decode(&words)
 }
 
-fn new_id() -> Result<u128, SharedError> {
+pub(super) fn length(file: BorrowedFd<'_>) -> Result<u64, SharedError> {
+    let status = rustix::fs::fstat(file).map_err(SharedError::os("fstat"))?;
+    Ok(u64::try_from(status.st_size).unwrap_or(0))
+}
+
+/// A number that no other region has.
+pub(super) fn new_id() -> Result<u128, SharedError> {
     let mut bytes = [0; size_of::<u128>()];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .map_err(SharedError::os("getrandom"))?;

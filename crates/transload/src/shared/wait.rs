@@ -22,6 +22,29 @@ pub(super) fn wait<T>(
     mut look: impl FnMut() -> Option<T>,
     mut idle: impl FnMut(),
 ) -> Option<T> {
+    if let Some(found) = spin(&mut look) {
+        return Some(found);
+    }
+    loop {
+        let left = left(deadline);
+        if left == Some(Duration::ZERO) {
+            return look();
+        }
+        word.announce(&SwapBarrier);
+        if let Some(found) = look() {
+            return Some(found);
+        }
+        if !sleep(word, 1, nap(left)) {
+            idle();
+        }
+        if let Some(found) = look() {
+            return Some(found);
+        }
+    }
+}
+
+/// Looks for a moment, without a sleep.
+pub(super) fn spin<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     for spin in 0..SPINS + YIELDS {
         if let Some(found) = look() {
             return Some(found);
@@ -32,29 +55,25 @@ pub(super) fn wait<T>(
             std::thread::yield_now();
         }
     }
-    loop {
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        if left == Some(Duration::ZERO) {
-            return look();
-        }
-        word.announce(&SwapBarrier);
-        if let Some(found) = look() {
-            return Some(found);
-        }
-        if !sleep(word, left.map_or(LONGEST_SLEEP, |left| left.min(LONGEST_SLEEP))) {
-            idle();
-        }
-        if let Some(found) = look() {
-            return Some(found);
-        }
-    }
+    None
 }
 
-/// Sleeps until somebody wakes those who sleep on the word; says whether somebody did.
-fn sleep(word: &FutexWord, time: Duration) -> bool {
+/// How much time there is; none if there is no end.
+pub(super) fn left(deadline: Option<Instant>) -> Option<Duration> {
+    deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+}
+
+/// How long one sleep may be when there is so much time.
+pub(super) fn nap(left: Option<Duration>) -> Duration {
+    left.map_or(LONGEST_SLEEP, |left| left.min(LONGEST_SLEEP))
+}
+
+/// Sleeps until somebody wakes those who sleep on the word, while it has this value; says whether somebody did.
+pub(super) fn sleep(word: &FutexWord, value: u32, time: Duration) -> bool {
     let time = futex::Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
     // Not private: others map the word elsewhere. Interrupted, or woken before: the caller looks again in any case.
-    futex::wait(word.as_atomic(), futex::Flags::empty(), 1, Some(&time)) != Err(rustix::io::Errno::TIMEDOUT)
+    futex::wait(word.as_atomic(), futex::Flags::empty(), value, Some(&time))
+        != Err(rustix::io::Errno::TIMEDOUT)
 }
 
 /// Wakes all who sleep on the word, in all processes.
@@ -64,9 +83,9 @@ pub(super) fn wake_all(word: &FutexWord) {
     let _ = futex::wake(word.as_atomic(), futex::Flags::empty(), i32::MAX.unsigned_abs());
 }
 
-/// Wakes whom a recovery says.
-pub(super) fn wake(parts: &Parts, whom: [(Sleeper, bool); 2]) {
-    for (sleeper, _) in whom.into_iter().filter(|(_, waits)| *waits) {
+/// Wakes everybody, after a recovery.
+pub(super) fn wake_everybody(parts: &Parts) {
+    for sleeper in [Sleeper::Consumer, Sleeper::Room] {
         wake_all(parts.sleeper(sleeper));
     }
 }

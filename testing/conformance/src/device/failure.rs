@@ -1,6 +1,6 @@
 //! A copy that fails hands its batch back, and can be tried again.
 
-use transload::device::{CopyError, Transfer, Upload};
+use transload::device::{CopyError, Payload, Transfer, Upload};
 
 use super::rig::{Rig, bring, finish, next};
 use super::subject::{Gated, Run};
@@ -25,11 +25,11 @@ pub fn a_failed_copy_hands_its_batch_back(run: &Run) {
         assert!(!reason.is_empty());
         let Transfer::Upload(upload) = completion.transfer else { panic!("the upload comes back") };
         assert_eq!(rig.free(), 0, "its slots are still its own");
-        let again: Vec<u8> = upload.batch().iter().flatten().copied().collect();
-        assert_eq!(again, bytes);
-
         let to = upload.device_range().start;
-        assert_eq!(stream.submit(Upload::new(&rig.region, upload.into_batch(), to)).unwrap(), ticket + 1);
+        let Payload::Staged(batch) = upload.into_payload() else { panic!("the batch comes back") };
+        assert_eq!(batch.iter().flatten().copied().collect::<Vec<u8>>(), bytes);
+
+        assert_eq!(stream.submit(Upload::new(&rig.region, batch, to)).unwrap(), ticket + 1);
         finish(&mut *stream);
         assert_eq!(bring(&*device, &mut *stream, 0..4 * SIZE), bytes);
         assert!(rig.is_free(4));

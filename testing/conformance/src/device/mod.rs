@@ -7,6 +7,7 @@
 //! | `refused` | what cannot be done is refused, handed back, and changes nothing |
 //! | `ownership` | no slot is written again before its copy has ended |
 //! | `failure` | a copy that fails hands its batch back, and can be tried again |
+//! | `scatter` | messages in buffers that processes share land like others (Linux) |
 //! | `lifetime` | devices, streams and slabs may go in any order and on any thread |
 //!
 //! Each case is a function over [`Run`]; [`device_suite!`](crate::device_suite) makes a test of each for a [`Subject`].
@@ -17,6 +18,8 @@ pub mod lifetime;
 pub mod ownership;
 pub mod refused;
 mod rig;
+#[cfg(target_os = "linux")]
+pub mod scatter;
 mod subject;
 pub mod upload;
 
@@ -49,6 +52,15 @@ macro_rules! device_suite {
             lifetime::everything_moves_between_threads,
             lifetime::a_slab_of_the_device_feeds_a_ring,
             lifetime::a_slab_is_registered_more_than_once,
+        );
+        #[cfg(target_os = "linux")]
+        $crate::device_suite!(@ $subject;
+            scatter::buffers_in_any_order_land_whole,
+            scatter::random_buffers_match_a_model,
+            scatter::no_buffer_is_reused_before_its_copy,
+            scatter::a_failed_copy_hands_its_buffers_back,
+            scatter::buffers_of_a_device_that_never_is_done,
+            scatter::buffers_that_are_not_registered,
         );
     };
     (@ $subject:expr; $($module:ident::$case:ident,)*) => {$(

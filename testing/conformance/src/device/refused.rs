@@ -1,24 +1,23 @@
 //! What cannot be done is refused, handed back, and changes nothing.
 
 use transload::device::{
-    Device, DeviceError, Download, Landing, Refused, Stream, StreamOptions, Ticket, Upload,
+    Device, DeviceError, Download, Landing, Payload, Refused, Stream, StreamOptions, Ticket, Upload,
 };
 use transload::memory::{Policy, Slab};
 use transload::region::{Access, Region, Registration};
-use transload::staging::Batch;
 
 use super::rig::{NOW, Rig, all_of, bring, finish, next};
 use super::subject::Run;
 
 /// The batch that was refused, and why.
-fn refused(result: Result<Ticket, Refused<Upload>>) -> (Batch, DeviceError) {
+fn refused(result: Result<Ticket, Refused<Upload>>) -> (Payload, DeviceError) {
     let Refused { transfer, error } = result.expect_err("it must be refused");
     assert!(!error.to_string().is_empty());
-    (transfer.into_batch(), error)
+    (transfer.into_payload(), error)
 }
 
 /// The batch is whole, and lands when it is submitted rightly.
-fn lands(device: &dyn Device, stream: &mut dyn Stream, region: &Region, batch: Batch, bytes: &[u8]) {
+fn lands(device: &dyn Device, stream: &mut dyn Stream, region: &Region, batch: Payload, bytes: &[u8]) {
     assert_eq!(stream.in_flight(), 0);
     assert!(stream.poll().is_none());
     stream.submit(Upload::new(region, batch, 0)).unwrap();
@@ -33,7 +32,7 @@ pub fn what_does_not_fit_the_queue(run: &Run) {
     let mut stream = device.open_stream(&StreamOptions { queue_bytes: 256, in_flight: 1 }).unwrap();
     let before = all_of(&*device, &mut *stream);
     let (upload, bytes) = rig.upload(2, 0);
-    let mut batch = upload.into_batch();
+    let mut batch = upload.into_payload();
     for to in [129, 256, 257, 1 << 40, usize::MAX - 127, usize::MAX] {
         let error;
         (batch, error) = refused(stream.submit(Upload::new(&rig.region, batch, to)));
@@ -94,7 +93,7 @@ pub fn memory_that_is_not_registered(run: &Run) {
     let mut stream = device.open_stream(&StreamOptions { queue_bytes: 256, in_flight: 1 }).unwrap();
     let before = all_of(&*device, &mut *stream);
     let (upload, bytes) = rig.upload(4, 0);
-    let mut batch = upload.into_batch();
+    let mut batch = upload.into_payload();
     for (whose, region) in wrong {
         let error;
         (batch, error) = refused(stream.submit(Upload::new(&region, batch, 0)));

@@ -39,7 +39,7 @@ pub fn a_batch_that_wraps_lands_whole(run: &Run) {
             let mut rig = Rig::new(&*device, 8, size);
             rig.advance(8 - before_wrap);
             let (upload, bytes) = rig.upload(8, 0);
-            let pieces = upload.pieces().map(|(_, len_bytes)| len_bytes);
+            let pieces: Vec<_> = upload.pieces().map(|(_, len_bytes)| len_bytes).collect();
             assert_eq!(pieces, [before_wrap * size, (8 - before_wrap) * size]);
             stream.submit(upload).unwrap();
             finish(&mut *stream);

@@ -59,7 +59,7 @@ struct Careless {
 struct Job {
     ticket: Ticket,
     messages: usize,
-    pieces: [(*const u8, usize); 2],
+    pieces: Vec<(*const u8, usize)>,
     to: usize,
 }
 
@@ -100,7 +100,8 @@ impl Stream for Careless {
     fn submit(&mut self, upload: Upload) -> Result<Ticket, Refused<Upload>> {
         let ticket = self.next;
         self.next += 1;
-        let (messages, pieces, to) = (upload.messages(), upload.pieces(), upload.device_range().start);
+        let (messages, pieces, to) =
+            (upload.messages(), upload.pieces().collect(), upload.device_range().start);
         self.in_flight.push_back(Job { ticket, messages, pieces, to });
         drop(upload); // The fault.
         Ok(ticket)

@@ -6,3 +6,5 @@ mod kit;
 mod policies;
 mod read_back;
 mod running;
+#[cfg(target_os = "linux")]
+mod shared;

@@ -136,6 +136,11 @@ impl Stream for HostStream {
         }
     }
 
+    /// The copy thread is one of this process.
+    fn dies_with_process(&self) -> bool {
+        true
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -160,13 +165,13 @@ impl Copier {
 
     fn write(&self, upload: &Upload) {
         let mut to = upload.device_range().start;
-        let (first, second) = upload.batch().as_slices();
-        for piece in [first, second] {
+        for (source, len_bytes) in upload.pieces() {
             let target = self.queue.slab().as_ptr().wrapping_add(to);
             // SAFETY: the range was checked against the queue, which this thread alone accesses and keeps there (I1,
-            // I2); the batch's slots are elsewhere.
-            unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), target, piece.len()) };
-            to += piece.len();
+            // I2); the pieces together are as long. They are the upload's own (I1), initialised, kept there by it (I2),
+            // and elsewhere.
+            unsafe { std::ptr::copy_nonoverlapping(source, target, len_bytes) };
+            to += len_bytes;
         }
     }
 

@@ -8,7 +8,9 @@ use super::handle::{Event, Handle};
 /// What was enqueued of a transfer: a copy a piece.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
+    /// As many as a batch of a staging ring can have: it allocates nothing.
     events: [Option<Handle<Event>>; 2],
+    more: Vec<Handle<Event>>,
     /// A copy that was refused after another one of the transfer had been enqueued.
     refused: Option<cl_int>,
     /// A copy that was enqueued and has no event.
@@ -29,34 +31,44 @@ pub(super) enum Ended {
 impl Copies {
     /// Notes a copy; says whether the transfer can still be handed back, for the reason given.
     pub(super) fn note(&mut self, enqueued: Result<cl_event, cl_int>) -> Result<(), cl_int> {
-        let piece = usize::from(self.events[0].is_some());
         match enqueued {
             // SAFETY: the call that enqueued the copy gave us a reference to its event.
             Ok(event) => match unsafe { Handle::own(event) } {
-                Some(event) => self.events[piece] = Some(event),
+                Some(event) => match self.events.iter_mut().find(|place| place.is_none()) {
+                    Some(place) => *place = Some(event),
+                    None => self.more.push(event),
+                },
                 None => self.untracked = true,
             },
-            Err(code) if piece == 0 && !self.untracked => return Err(code),
+            Err(code) if self.events[0].is_none() && !self.untracked => return Err(code),
             Err(code) => self.refused = Some(code),
         }
         Ok(())
     }
 
+    /// Whether all copies that were noted can be followed to their ends. If not, further ones are of no use.
+    pub(super) fn is_whole(&self) -> bool {
+        self.refused.is_none() && !self.untracked
+    }
+
+    fn events(&self) -> impl DoubleEndedIterator<Item = &Handle<Event>> {
+        self.events.iter().flatten().chain(&self.more)
+    }
+
     /// How they ended; `None` while one of them has not.
     pub(super) fn ended(&self) -> Option<Ended> {
         // The last one first: while it runs, nothing else need be asked.
-        judge(self.refused, self.untracked, self.events.iter().rev().flatten().map(progress))
+        judge(self.refused, self.untracked, self.events().rev().map(progress))
     }
 
     /// The event after which all of the transfer has landed; `None` if there is none, or something has failed already.
     pub(super) fn last_event(&self) -> Option<&Handle<Event>> {
-        let whole = self.refused.is_none() && !self.untracked;
-        self.events.iter().flatten().next_back().filter(|_| whole)
+        self.events().next_back().filter(|_| self.is_whole())
     }
 
     /// Never releases the events.
     pub(super) fn leak(&mut self) {
-        self.events.iter_mut().flatten().for_each(Handle::leak);
+        self.events.iter_mut().flatten().chain(&mut self.more).for_each(Handle::leak);
     }
 }
 

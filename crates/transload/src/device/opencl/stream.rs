@@ -45,7 +45,7 @@ pub struct OpenClStream {
     device: Arc<Shared>,
 }
 
-/// A transfer that the driver has. Its memory is the driver's until both events have ended (I1, I2).
+/// A transfer that the driver has. Its memory is the driver's until all events have ended (I1, I2).
 #[derive(Debug)]
 struct InFlight {
     ticket: Ticket,
@@ -221,10 +221,12 @@ impl Stream for OpenClStream {
             return Err(Refused { transfer: upload, error });
         }
         let (mut copies, mut to) = (Copies::default(), upload.device_range().start);
-        // An empty piece is an error in some versions of the standard.
-        for piece in upload.pieces().into_iter().filter(|(_, len_bytes)| *len_bytes > 0) {
+        for piece in upload.pieces() {
             if let Err(code) = copies.note(self.write(piece, to)) {
                 return Err(Refused { transfer: upload, error: codes::failed(WRITE, code) });
+            }
+            if !copies.is_whole() {
+                break;
             }
             to += piece.1;
         }
@@ -259,6 +261,11 @@ impl Stream for OpenClStream {
     /// microseconds at a time.
     fn wait(&mut self, timeout: Duration) -> Option<Completion> {
         self.wait_until(Instant::now().checked_add(timeout))
+    }
+
+    /// A device that is this processor works on threads of this process.
+    fn dies_with_process(&self) -> bool {
+        self.device.device().is_this_processor()
     }
 
     fn as_any(&self) -> &dyn Any {
