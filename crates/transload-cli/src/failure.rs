@@ -4,6 +4,10 @@ use serde::Serialize;
 use transload::device::DeviceError;
 use transload::memory::SlabError;
 use transload::pump::PumpError;
+#[cfg(target_os = "linux")]
+use transload::shared::handover::HandoverError;
+#[cfg(target_os = "linux")]
+use transload::shared::{ConsumerError, JoinError, SharedError};
 use transload::staging::StagingError;
 
 /// Exit codes, as the help states them.
@@ -86,11 +90,39 @@ impl From<DeviceError> for Failure {
     }
 }
 
+#[cfg(target_os = "linux")]
+impl From<HandoverError> for Failure {
+    fn from(error: HandoverError) -> Self {
+        match error {
+            HandoverError::Region { source: SharedError::Memory(error), .. } => error.into(),
+            HandoverError::InUse { .. } => Self::new("in-use", error),
+            error => Self::new("region", error),
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl From<JoinError> for Failure {
+    fn from(error: JoinError) -> Self {
+        Self::new("region", error)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl From<ConsumerError> for Failure {
+    fn from(error: ConsumerError) -> Self {
+        let kind = if matches!(error, ConsumerError::InUse { .. }) { "in-use" } else { "region" };
+        Self::new(kind, error)
+    }
+}
+
 impl From<PumpError> for Failure {
     fn from(error: PumpError) -> Self {
         match error {
             PumpError::Device(error) => error.into(),
             PumpError::Sink(_) => Self::new("write", error).fix("free some room, or write somewhere else"),
+            #[cfg(target_os = "linux")]
+            PumpError::Shared(_) => Self::new("region", error),
             error => Self::new("pump", error),
         }
     }

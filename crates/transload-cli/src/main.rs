@@ -1,6 +1,7 @@
 //! The command `transload`: feeds a device from many sources, and says what a machine can do.
 
 mod address;
+mod assembler;
 mod doctor;
 mod failure;
 mod framing;
@@ -9,6 +10,8 @@ mod output;
 mod pattern;
 mod pump;
 mod send;
+#[cfg(target_os = "linux")]
+mod shm;
 mod signals;
 mod units;
 mod usage;
@@ -38,11 +41,16 @@ enum Command {
     /// Without any option: generated messages from two producers for five seconds, to the first GPU or else to the
     /// host, each byte read back and verified.
     Pump(Box<pump::PumpArgs>),
-    /// Sends generated messages, a file or the standard input to a socket, from registered buffers, and reports how that
-    /// went.
+    /// Sends generated messages, a file or the standard input to a socket, from registered buffers, or into a region that
+    /// processes share, and reports how that went.
     ///
-    /// A buffer is filled once and sent from where it lies; it is used again when the kernel has let go of it.
+    /// To a socket, a buffer is filled once and sent from where it lies; it is used again when the kernel has let go of it.
+    /// Of a region, a buffer is a message. A message is counted when it is published: from then on it arrives, whatever
+    /// becomes of this process. The command ends when all of them are done.
     Send(Box<send::SendArgs>),
+    /// Says which regions processes share, who has what of them, and gives back what the dead held.
+    #[cfg(target_os = "linux")]
+    Shm(shm::ShmArgs),
     /// Says what this machine can do, and what to run where it could do more. Changes nothing.
     Doctor(doctor::DoctorArgs),
 }
@@ -67,6 +75,8 @@ fn main() -> ExitCode {
     match cli.command {
         Command::Pump(args) => pump::main(&args, matches.subcommand().map(|(_, pump)| pump)),
         Command::Send(args) => send::main(&args),
+        #[cfg(target_os = "linux")]
+        Command::Shm(args) => shm::main(&args),
         Command::Doctor(args) => match doctor::run(&args, &mut io::stdout().lock()) {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::FAILURE,

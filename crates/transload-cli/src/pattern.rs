@@ -1,5 +1,8 @@
 //! Generated messages: each byte follows from the producer's number and the message's, so all can be checked.
 
+/// As many numbers as members of a shared region can have, and 0, which none has.
+const MOST_MEMBERS: u16 = 1024;
+
 /// The layout of generated messages.
 ///
 /// The first 8 bytes, or as many as there are, are `number << producer_bits | producer`, little-endian. The rest are
@@ -24,6 +27,11 @@ impl Pattern {
             producer_bits,
             stamp_bits,
         })
+    }
+
+    /// For messages of all members of a shared region, each told apart by its number; nothing if they are too small.
+    pub(crate) fn of_members(message_size: usize) -> Option<Self> {
+        Self::new(message_size, MOST_MEMBERS)
     }
 
     fn stamp(self, producer: u64, number: u64) -> u64 {
@@ -117,6 +125,36 @@ impl PatternCheck {
     }
 }
 
+/// Checks generated messages that members of a shared region have sent, in the order of each member.
+///
+/// Where it begins to look a member may be anywhere in its numbers, and one whose number is another's by now begins anew.
+#[derive(Debug)]
+pub(crate) struct MembersCheck {
+    /// The number that is expected next of each member; nothing before its first message.
+    expected: Vec<Option<u64>>,
+}
+
+impl MembersCheck {
+    pub(crate) fn new() -> Self {
+        Self { expected: vec![None; MOST_MEMBERS.into()] }
+    }
+
+    /// Whether a message is whole, and the next of its member, or its first.
+    pub(crate) fn accepts(&mut self, message: &[u8], lossy: bool) -> bool {
+        let Some(pattern) = Pattern::of_members(message.len()) else { return false };
+        let Some((member, number)) = pattern.read(message) else { return false };
+        let Some(expected) = usize::try_from(member).ok().and_then(|member| self.expected.get_mut(member))
+        else {
+            return false;
+        };
+        let bits = pattern.stamp_bits - pattern.producer_bits;
+        let next = |number: u64| number.wrapping_add(1) & (u64::MAX >> (64 - bits));
+        // Also if some are missing or come again: that is told once.
+        let before = expected.replace(next(number));
+        before.is_none_or(|before| number == before || number == 0 || lossy && number > before)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,5 +237,32 @@ mod tests {
         assert!(!check.accepts(&message(pattern, 0, 4), true), "but never goes back");
         assert!(!check.accepts(&message(pattern, 0, 5), true), "nor repeats");
         assert!(!check.accepts(&message(pattern, 0, 6)[..15], true), "nor cuts");
+    }
+
+    #[test]
+    fn members_are_checked_each_for_itself_wherever_they_begin() {
+        for message_size in [2, 3, 8, 24, 61] {
+            let pattern = Pattern::of_members(message_size).unwrap();
+            let mut check = MembersCheck::new();
+            for number in 10..100 {
+                for member in [1, 7, 1023] {
+                    let message = message(pattern, member, number);
+                    assert!(check.accepts(&message, false), "{message_size} {member} {number}");
+                }
+            }
+        }
+        let pattern = Pattern::of_members(24).unwrap();
+        let mut check = MembersCheck::new();
+        let mut accepts = |member, number, lossy| check.accepts(&message(pattern, member, number), lossy);
+        assert!(accepts(5, 7, false) && accepts(5, 8, false));
+        assert!(!accepts(5, 8, false), "repeated");
+        assert!(!accepts(5, 10, false), "missing");
+        assert!(accepts(5, 11, false), "which is told once");
+        assert!(accepts(5, 13, true) && !accepts(5, 12, true), "lost ones are no repeats");
+        assert!(accepts(5, 0, false) && accepts(5, 1, false), "another has its number");
+        let mut torn = message(pattern, 5, 2);
+        torn[23] ^= 1;
+        assert!(!check.accepts(&torn, false));
+        assert!(!check.accepts(&[1], false), "too short to tell");
     }
 }

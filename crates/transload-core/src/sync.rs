@@ -104,8 +104,8 @@ mod weaken {
         SpscPosition,
         /// The fence behind the load of a lane's position.
         SpscFence,
-        /// A recovery that looks at the ring before the words instead of after: a step, not an ordering.
-        SharedScanFirst,
+        /// A recovery that does not look which buffers the ring names: a step, not an ordering.
+        SharedScan,
         /// A consumer that frees a buffer before it empties the cell instead of after: a step, not an ordering.
         SharedFreeFirst,
     }

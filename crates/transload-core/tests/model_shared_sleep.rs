@@ -10,7 +10,7 @@ mod shared_kit;
 use common::{DEADLOCK, Fences, assert_caught, explore};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
-use shared_kit::{Consumer, Modelled, until_death};
+use shared_kit::{Consumer, Deaths, Modelled};
 use transload_core::Sleeper;
 
 /// What the kernel has: whether somebody is to sleep who has not been woken.
@@ -103,7 +103,7 @@ fn sleeping_producer(room: Room, fences: bool) {
                     // It dies when the cell is empty. Had it taken the announcement, only the sleeper's own time-out
                     // would help.
                     let keep = || consumer.member.keep(&consumer.notes, &mut taken).is_ok();
-                    assert_eq!(until_death(consumer.member.parts(), 1, keep), None);
+                    assert_eq!(Deaths::default().until(consumer.member.parts(), 1, keep), None);
                     let (_, wake) = model.parts().recover(2, &model.fences);
                     bed.wake(wake.contains(&(Sleeper::Room, true)));
                 }

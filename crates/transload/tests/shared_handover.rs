@@ -13,7 +13,8 @@ mod handover_kit;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use handover_kit::process::{Process, binary_for_all};
 use handover_kit::{Scratch, by_hand, descriptors, made, set_mode, skip, small_region, terms, wait_until};
@@ -22,6 +23,7 @@ use transload::shared::handover::{
     HandoverError, Name, Standing, Steward, Terms, attach, create, create_or_attach, look,
 };
 use transload::shared::{SharedError, SharedPool, SharedRegion};
+use transload_core::Counter;
 
 /// No test: what this binary does in the processes of the others.
 #[test]
@@ -226,6 +228,28 @@ fn who_is_stopped_is_not_dead() {
     assert_eq!(format!("{:032x}", attach(&name, &terms(5000)).unwrap().0.id()), id);
     other.kill();
     assert!(create(&name, &terms(200), small_region).is_ok(), "the twin: nobody was left");
+}
+
+#[test]
+fn whoever_serves_looks_for_the_dead_at_once_when_somebody_hangs_up() {
+    let scratch = Scratch::new("looks");
+    let name = scratch.name("a");
+    let (_, post) = made(&name).unwrap();
+    let looks = Arc::new(Counter::new());
+    let counted = looks.clone();
+    let _steward = Steward::start(post, move || counted.add(1)).unwrap();
+    // Without that it looks seldom: 2, 4, 8, ... ms apart, up to a second.
+    let (_, peer) = attach(&name, &terms(2000)).unwrap();
+    wait_until("a seldom look", || {
+        let before = looks.value();
+        std::thread::sleep(Duration::from_millis(300));
+        looks.value() == before
+    });
+    let (before, started) = (looks.value(), Instant::now());
+    drop(peer);
+    wait_until("looks", || looks.value() >= before + 6);
+    // A look a second would have taken five.
+    assert!(started.elapsed() < Duration::from_millis(4500), "{:?}", started.elapsed());
 }
 
 #[test]

@@ -53,6 +53,23 @@ fn messages_arrive_in_order_through_many_laps() {
 }
 
 #[test]
+fn what_is_published_is_done_in_order() {
+    let region = region(4, 4);
+    let (a, b) = (join(&region, "a"), join(&region, "b"));
+    let (ring, mut consumer) = (a.ring(), b.ring().consumer().unwrap());
+    let counts = || (ring.published(), ring.done());
+    assert_eq!(counts(), (0, 0));
+    (0..3).for_each(|number| send(&ring, number));
+    assert_eq!(counts(), (3, 0));
+    let (first, second) = (consumer.take(1).unwrap(), consumer.take(2).unwrap());
+    drop(second);
+    assert_eq!(counts(), (3, 0), "the first is not done");
+    drop(first);
+    assert_eq!(counts(), (3, 3));
+    assert_eq!(b.statistics().published, 3);
+}
+
+#[test]
 fn a_pool_gives_out_each_buffer_once_and_says_who_has_them() {
     let region = region(8, 8);
     let (a, b) = (join(&region, "first"), join(&region, "second"));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use crate::half_made;
 use crate::operation::Operation;
 use crate::path::Path;
 use crate::scene::{Fault, Outcome, Scene};
@@ -12,7 +13,10 @@ use crate::scene::{Fault, Outcome, Scene};
 #[derive(Debug)]
 pub struct Deaths {
     operation: Operation,
-    points: usize,
+    /// How many there were.
+    pub points: usize,
+    /// At how many of them a region that the victim made could be opened by others, and worked.
+    pub whole: usize,
     outcomes: BTreeMap<Outcome, usize>,
     /// Each with the number of steps after which the victim was killed.
     pub faults: Vec<(usize, Fault)>,
@@ -25,29 +29,52 @@ pub struct Deaths {
 ///
 /// If the victim does not go as it should.
 pub fn kill_everywhere(operation: Operation, victim: &str) -> Deaths {
-    let started = Instant::now();
     let path = Path::record(operation, victim).unwrap();
-    let (mut points, mut outcomes, mut faults) = (0, BTreeMap::new(), Vec::new());
-    for point in path.points() {
+    kill(operation, victim, &path, path.points())
+}
+
+/// Kills a victim just before and just after each store of an operation to shared memory, and each of its system calls.
+///
+/// # Panics
+///
+/// If the victim does not go as it should.
+pub fn kill_at_events(operation: Operation, victim: &str) -> Deaths {
+    let path = Path::record(operation, victim).unwrap();
+    kill(operation, victim, &path, path.events())
+}
+
+fn kill(operation: Operation, victim: &str, path: &Path, at: impl Iterator<Item = usize>) -> Deaths {
+    let started = Instant::now();
+    let (mut points, mut whole, mut outcomes, mut faults) = (0, 0, BTreeMap::new(), Vec::new());
+    for point in at {
         let mut scene = Scene::new(operation);
         let mut tracee = scene.start(victim);
         path.walk(&mut scene, &mut tracee, point).unwrap();
+        let makes = operation == Operation::Create;
+        let seen = if makes { half_made::is_whole(tracee.pid(), &scene) } else { Ok(false) };
         tracee.kill().unwrap();
         points += 1;
-        match scene.judge(point > 0, path.has_ended(point)) {
+        let judged = seen.and_then(|seen| {
+            whole += usize::from(seen);
+            scene.judge(point > 0, path.has_ended(point))
+        });
+        match judged {
             Ok(outcome) => *outcomes.entry(outcome).or_default() += 1,
             Err(fault) => faults.push((point, fault)),
         }
     }
-    Deaths { operation, points, outcomes, faults, time: started.elapsed() }
+    Deaths { operation, points, whole, outcomes, faults, time: started.elapsed() }
 }
 
 impl fmt::Display for Deaths {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operation, points, outcomes, faults, time } = self;
+        let Self { operation, points, whole, outcomes, faults, time } = self;
         write!(f, "{}: killed at {points} points in {time:.1?}: ", operation.name())?;
         for (outcome, count) in outcomes {
             write!(f, "{count} x ({outcome}); ")?;
+        }
+        if *whole > 0 {
+            write!(f, "its region was whole at {whole}; ")?;
         }
         write!(f, "{} faults", faults.len())?;
         if let Some((point, fault)) = faults.first() {

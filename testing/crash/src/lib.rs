@@ -6,11 +6,14 @@
     reason = "these are tests, kept in a library: they panic where a test fails"
 )]
 
+pub mod half_made;
 pub mod inherit;
+pub mod interplay;
 pub mod kill;
 pub mod operation;
 pub mod path;
 pub mod scene;
+pub mod stop;
 pub mod trace;
 pub mod twin;
 pub mod view;

@@ -1,7 +1,7 @@
 //! What a victim does between two marks.
 
 use std::mem::ManuallyDrop;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use transload::device::{Driver, host};
 use transload::region::Access;
@@ -57,8 +57,18 @@ pub enum Operation {
     TakeBack,
     /// Lending two taken messages to a device.
     LendBatch,
-    /// Keeping two taken messages from everybody for ever.
+    /// Keeping two taken messages that are lent to a device from everybody for ever.
     Quarantine,
+    /// Making a region.
+    Create,
+    /// Opening one.
+    Open,
+    /// Becoming a member.
+    Join,
+    /// Becoming a member by the number of one that has died with a buffer of each kind.
+    JoinAfterDead,
+    /// Ceasing to be one.
+    Leave,
     /// Wrong on purpose: takes a buffer, then writes down whose it is.
     TwinAcquire,
     /// Wrong on purpose: claims a place in the ring, then fills it.
@@ -72,13 +82,14 @@ pub enum Operation {
 }
 
 use Operation::{
-    Acquire, AcquireNothing, BecomeConsumer, EndConsumer, Finish, FinishAll, IntoLeases, Lend, LendBatch,
-    Quarantine, Recover, Release, Send, SendBehindDead, SendCopy, SendFull, SendTooLate, Take, TakeBack,
-    TakeBehindDead, TakeNothing, TwinAcquire, TwinFinish, TwinRecover, TwinSend, TwinTake,
+    Acquire, AcquireNothing, BecomeConsumer, Create, EndConsumer, Finish, FinishAll, IntoLeases, Join,
+    JoinAfterDead, Leave, Lend, LendBatch, Open, Quarantine, Recover, Release, Send, SendBehindDead,
+    SendCopy, SendFull, SendTooLate, Take, TakeBack, TakeBehindDead, TakeNothing, TwinAcquire, TwinFinish,
+    TwinRecover, TwinSend, TwinTake,
 };
 
 /// All of them, by the names that they have on the victim's command line.
-const NAMES: [(&str, Operation); 26] = [
+const NAMES: [(&str, Operation); 31] = [
     ("acquire", Acquire),
     ("acquire-nothing", AcquireNothing),
     ("release", Release),
@@ -100,6 +111,11 @@ const NAMES: [(&str, Operation); 26] = [
     ("take-back", TakeBack),
     ("lend-batch", LendBatch),
     ("quarantine", Quarantine),
+    ("create", Create),
+    ("open", Open),
+    ("join", Join),
+    ("join-after-dead", JoinAfterDead),
+    ("leave", Leave),
     ("twin-acquire", TwinAcquire),
     ("twin-send", TwinSend),
     ("twin-recover", TwinRecover),
@@ -119,6 +135,8 @@ pub const EXIT_EXHAUSTED: i32 = 21;
 pub const EXIT_EMPTY: i32 = 22;
 /// How it exits if others were faster several times over.
 pub const EXIT_CONTENDED: i32 = 23;
+/// How it exits if the region is spoilt for it.
+pub const EXIT_POISONED: i32 = 25;
 /// How it exits if it was refused for any other reason.
 pub const EXIT_REFUSED: i32 = 24;
 
@@ -133,9 +151,21 @@ impl Operation {
         NAMES.iter().find(|(other, _)| *other == name).map(|&(_, operation)| operation)
     }
 
-    /// Whether its victim has the consumer's role.
-    pub fn is_consumer(self) -> bool {
-        self.taken() > 0 || matches!(self, Take | TakeBehindDead | TakeNothing | EndConsumer | TwinTake)
+    /// Whether its victim may have the consumer's role.
+    pub fn may_be_consumer(self) -> bool {
+        let takes = matches!(self, Take | TakeBehindDead | TakeNothing | TwinTake);
+        takes || self.taken() > 0 || matches!(self, BecomeConsumer | EndConsumer)
+    }
+
+    /// Whether it sends a message where there is room.
+    pub fn sends(self) -> bool {
+        matches!(self, Send | SendBehindDead | SendCopy | SendFull | SendTooLate | TwinSend)
+    }
+
+    /// How many messages are done once the victim has ended.
+    pub fn done_in_the_end(self) -> usize {
+        let takes = matches!(self, Take | TakeBehindDead | TakeNothing);
+        if takes { 2 } else { self.taken() }
     }
 
     /// How many messages the victim has taken before it begins.
@@ -155,11 +185,31 @@ impl Operation {
 ///
 /// If the region is not as the operation wants it.
 pub fn perform(operation: Operation, file: OwnedFd) -> i32 {
-    let view = View::of_file(std::os::fd::AsFd::as_fd(&file)).unwrap();
+    let view = View::of_file(file.as_fd()).unwrap();
+    match operation {
+        Create => return code(between_marks(|| SharedRegion::builder(4, 256).members(4).create())),
+        Open => return code(between_marks(|| SharedRegion::open(file))),
+        _ => {}
+    }
     let region = SharedRegion::open(file).unwrap();
+    if matches!(operation, Join | JoinAfterDead) {
+        return code(between_marks(|| SharedPool::join(&region, "victim")));
+    }
     let pool = SharedPool::join(&region, "victim").unwrap();
-    let ring = pool.ring();
-    let me = pool.member();
+    if operation == Leave {
+        between_marks(|| drop(pool));
+        return EXIT_DONE;
+    }
+    let code = act(operation, &view, &pool);
+    // What it holds is given back by now, and nobody may have taken any of it away.
+    match pool.try_acquire() {
+        Err(SharedAcquireError::Poisoned(_)) => EXIT_POISONED,
+        _ => code,
+    }
+}
+
+fn act(operation: Operation, view: &View, pool: &SharedPool) -> i32 {
+    let (ring, me) = (pool.ring(), pool.member());
     match operation {
         Acquire | AcquireNothing => match between_marks(|| pool.try_acquire()) {
             Ok(_) => EXIT_DONE,
@@ -171,7 +221,7 @@ pub fn perform(operation: Operation, file: OwnedFd) -> i32 {
             EXIT_DONE
         }
         Send | SendBehindDead | SendFull | SendTooLate => {
-            let lease = written(&pool);
+            let lease = written(pool);
             send_code(between_marks(|| ring.try_send(lease, 8)).map_err(|refused| refused.error))
         }
         SendCopy => send_code(between_marks(|| ring.try_send_copy(&VICTIM_ID.to_le_bytes()))),
@@ -197,28 +247,31 @@ pub fn perform(operation: Operation, file: OwnedFd) -> i32 {
             between_marks(|| drop(consumer));
             EXIT_DONE
         }
-        Lend | TakeBack => lend(operation, &pool),
+        Lend | TakeBack => lend(operation, pool),
+        Create | Open | Join | JoinAfterDead | Leave => {
+            unreachable!("done without a member, or with its last handle")
+        }
         TwinAcquire => {
             // What it has is a number only, and stays out until this process is over.
-            if between_marks(|| twin::acquire(&view, me)).is_some() { EXIT_DONE } else { EXIT_EXHAUSTED }
+            if between_marks(|| twin::acquire(view, me)).is_some() { EXIT_DONE } else { EXIT_EXHAUSTED }
         }
         TwinSend => {
-            let lease = ManuallyDrop::new(written(&pool));
-            if between_marks(|| twin::send(&view, me, lease.index(), 8)) { EXIT_DONE } else { EXIT_FULL }
+            let lease = ManuallyDrop::new(written(pool));
+            if between_marks(|| twin::send(view, me, lease.index(), 8)) { EXIT_DONE } else { EXIT_FULL }
         }
         TwinRecover => {
-            between_marks(|| twin::recover(&view, crate::scene::CORPSE));
+            between_marks(|| twin::recover(view, crate::scene::CORPSE));
             EXIT_DONE
         }
         TwinFinish => {
             let mut consumer = ring.consumer().unwrap();
             let batch = ManuallyDrop::new(consumer.take(operation.taken()).unwrap());
-            between_marks(|| twin::finish(&view, me, batch.first_position(), batch.messages()));
+            between_marks(|| twin::finish(view, me, batch.first_position(), batch.messages()));
             EXIT_DONE
         }
         TwinTake => {
             let consumer = ManuallyDrop::new(ring.consumer().unwrap());
-            between_marks(|| twin::take(&view, me, 2));
+            between_marks(|| twin::take(view, me, 2));
             drop(ManuallyDrop::into_inner(consumer));
             EXIT_DONE
         }
@@ -242,7 +295,10 @@ fn with_taken(operation: Operation, ring: &SharedRing) -> i32 {
                 return EXIT_REFUSED;
             }
         }
-        Quarantine => between_marks(|| batch.quarantine()),
+        Quarantine => {
+            batch.lend(true).unwrap();
+            between_marks(|| batch.quarantine());
+        }
         _ => between_marks(|| drop(batch)),
     }
     EXIT_DONE
@@ -264,6 +320,11 @@ fn lend(operation: Operation, pool: &SharedPool) -> i32 {
     let lent = lease.lend(&registered).unwrap();
     drop(between_marks(|| lent.take_back()));
     EXIT_DONE
+}
+
+/// For its result alone.
+fn code<T, E>(result: Result<T, E>) -> i32 {
+    if result.is_ok() { EXIT_DONE } else { EXIT_REFUSED }
 }
 
 fn written(pool: &SharedPool) -> SharedLease {

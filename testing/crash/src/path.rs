@@ -1,8 +1,13 @@
 //! The way that an operation takes, instruction by instruction, and how to come to a place on it fast.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 
+use transload_core::SharedWord;
+
+use crate::half_made;
 use crate::operation::Operation;
 use crate::scene::Scene;
 use crate::trace::{Stop, Tracee, place_children_alike};
@@ -23,6 +28,17 @@ pub struct Path {
     free: Vec<usize>,
     /// After how many steps others disturb the operation.
     disturbed_at: Option<usize>,
+    /// Just before and just after each store to shared memory and each system call.
+    events: BTreeSet<usize>,
+}
+
+/// Sees at which steps something happens that others can see.
+struct Watch {
+    words: Vec<u64>,
+    /// The header of the region that the victim makes, if it makes one.
+    header: Vec<u8>,
+    made: Option<File>,
+    is_call: HashMap<u64, bool>,
 }
 
 impl Path {
@@ -36,14 +52,33 @@ impl Path {
         let mut scene = Scene::new(operation);
         let mut tracee = scene.start(victim);
         let mut addresses = vec![tracee.address()?];
+        let mut events = BTreeSet::new();
+        let mut watch =
+            Watch { words: Vec::new(), header: vec![0; 256], made: None, is_call: HashMap::new() };
+        watch.has_stored(&scene);
         let mut disturbed_at = None;
         let mut is_to_disturb = scene.is_to_disturb();
         while addresses.len() < MOST {
+            let at = addresses.len() - 1;
+            let is_call = watch.is_call(&tracee, addresses[at])?;
+            if is_call {
+                events.extend([at, at + 1]);
+            }
             match tracee.step()? {
-                Stop::Step => addresses.push(tracee.address()?),
+                Stop::Step => {
+                    addresses.push(tracee.address()?);
+                    if watch.has_stored(&scene) || watch.has_written_header()? {
+                        events.extend([at, at + 1]);
+                    }
+                    if is_call && operation == Operation::Create && watch.made.is_none() {
+                        watch.made = half_made::files(tracee.pid(), &scene)?.pop();
+                    }
+                }
                 Stop::Mark => {
+                    // The call that it stops in may have counted as a step.
+                    addresses.pop_if(|&mut last| Ok(last) == tracee.address().map_err(drop));
                     let free = free(&addresses, disturbed_at);
-                    return Ok(Path { addresses, free, disturbed_at });
+                    return Ok(Path { addresses, free, disturbed_at, events });
                 }
                 other => {
                     return Err(io::Error::other(format!("the victim does not come to its mark: {other:?}")));
@@ -52,6 +87,7 @@ impl Path {
             if is_to_disturb && scene.disturb() {
                 is_to_disturb = false;
                 disturbed_at = Some(addresses.len() - 1);
+                watch.has_stored(&scene);
             }
         }
         Err(io::Error::other("an operation without an end"))
@@ -62,6 +98,12 @@ impl Path {
     pub fn points(&self) -> impl Iterator<Item = usize> {
         let is_other = |&at: &usize| at == 0 || self.addresses[at] != self.addresses[at - 1];
         (0..self.addresses.len()).filter(is_other).chain([self.addresses.len()])
+    }
+
+    /// Those just before and just after each store to shared memory and each system call, and the last.
+    pub fn events(&self) -> impl Iterator<Item = usize> {
+        let end = self.addresses.len();
+        self.events.iter().copied().filter(move |&at| at < end).chain([end])
     }
 
     /// Whether the operation has returned after so many steps.
@@ -107,6 +149,39 @@ impl Path {
             return Ok(());
         }
         Err(io::Error::other(format!("after {to} steps the victim is at {actual:x}, not at {expected:x}")))
+    }
+}
+
+impl Watch {
+    /// Whether words have changed since the last call.
+    fn has_stored(&mut self, scene: &Scene) -> bool {
+        let words = scene.view().metadata();
+        if words.iter().map(SharedWord::load).eq(self.words.iter().copied()) {
+            return false;
+        }
+        self.words = words.iter().map(SharedWord::load).collect();
+        true
+    }
+
+    /// Whether the header of the region that the victim makes has changed since the last call.
+    fn has_written_header(&mut self) -> io::Result<bool> {
+        let Some(file) = &self.made else { return Ok(false) };
+        let mut header = vec![0; self.header.len()];
+        // None of it is there before the file has its length.
+        file.read_at(&mut header, 0)?;
+        let before = std::mem::replace(&mut self.header, header);
+        Ok(before != self.header)
+    }
+
+    /// Whether the instruction at an address is a system call.
+    fn is_call(&mut self, tracee: &Tracee, address: u64) -> io::Result<bool> {
+        const SYSCALL: libc::c_long = 0x050f;
+        if let Some(&is_call) = self.is_call.get(&address) {
+            return Ok(is_call);
+        }
+        let is_call = tracee.peek(address)? & 0xffff == SYSCALL;
+        self.is_call.insert(address, is_call);
+        Ok(is_call)
     }
 }
 

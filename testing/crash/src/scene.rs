@@ -8,16 +8,18 @@ use transload::shared::{
     Recovered, SendError, SharedAcquireError, SharedConsumer, SharedLease, SharedPool, SharedRegion,
     TakeError,
 };
-use transload_core::{FullBarrier, Sleeper, SlotState};
+use transload_core::{FullBarrier, SharedWord, Sleeper, SlotState};
 
 use crate::inherit::Inherited;
-use crate::operation::{Operation, VICTIM_ID};
+use crate::interplay::Interplay;
+use crate::operation::{EXIT_DONE, EXIT_EMPTY, EXIT_EXHAUSTED, EXIT_FULL, Operation, VICTIM_ID};
 use crate::trace::Tracee;
 use crate::view::{Published, Slot, View, full_cell};
 
-/// The survivor, the victim and the dead member of a recovery.
+/// The member that goes on.
 const SURVIVOR: u16 = 1;
-const VICTIM: u16 = 2;
+/// The member that is stopped and killed.
+pub const VICTIM: u16 = 2;
 /// The member that has died before, in the scenes that have one.
 pub const CORPSE: u16 = 3;
 const MEMBERS: usize = 4;
@@ -28,6 +30,8 @@ const UNTAKEN_ID: u64 = 55;
 const TAKEN_ID: u64 = 56;
 /// What the messages have in them that are sent once the victim is dead.
 const REFILL_ID: u64 = 1000;
+/// What the buffers have in them that the survivor has, from this on.
+const KEPT_ID: u64 = 500;
 /// How many more go through at the end.
 const MORE: u64 = 20;
 
@@ -69,6 +73,15 @@ pub struct Got {
     pub id: u64,
     /// Whether it says that it comes once more.
     pub redelivered: bool,
+}
+
+impl Got {
+    /// How a message that is in the ring must arrive: as a repeat, if somebody had taken it.
+    fn of(published: &Published) -> Got {
+        let Slot { owner, state, .. } = published.slot;
+        let redelivered = owner == 0 || matches!(state, SlotState::Owned | SlotState::Lent);
+        Got { id: published.id, redelivered }
+    }
 }
 
 /// A region, and all in it but the victim.
@@ -117,7 +130,7 @@ impl Scene {
             Operation::FinishAll => (4, 0),
             Operation::TakeBehindDead => (2, 0),
             Operation::Recover | Operation::BecomeConsumer | Operation::TwinRecover => (0, 0),
-            Operation::SendTooLate | Operation::TakeNothing => (0, 0),
+            Operation::SendTooLate | Operation::TakeNothing | Operation::JoinAfterDead => (0, 0),
             _ => (1, 0),
         };
         if self.operation == Operation::TakeBehindDead {
@@ -131,11 +144,10 @@ impl Scene {
         for id in 1..=messages {
             self.send(id).unwrap();
         }
-        self.kept.extend((0..kept).map(|nth| {
-            let mut lease = self.survivor.try_acquire().unwrap();
-            lease.write_at(0, &u64::to_le_bytes(500 + nth)).unwrap();
-            lease
-        }));
+        for _ in 0..kept {
+            let lease = self.survivor.try_acquire().unwrap();
+            self.keep(lease);
+        }
         let sleeper = |sleeper| self.view.parts().sleeper(sleeper).announce(&FullBarrier);
         match self.operation {
             Operation::Send => sleeper(Sleeper::Consumer),
@@ -148,20 +160,23 @@ impl Scene {
             }
             _ => {}
         }
+        if self.operation == Operation::JoinAfterDead {
+            self.bury(VICTIM);
+        }
         if matches!(self.operation, Operation::Recover | Operation::BecomeConsumer | Operation::TwinRecover) {
-            self.bury();
+            self.bury(CORPSE);
         }
     }
 
-    /// Leaves a dead member with a buffer of each kind: owned, sent and not in the ring, sent, taken.
-    fn bury(&mut self) {
+    /// Leaves a dead member, by its number, with a buffer of each kind: owned, sent and not in the ring, sent, taken.
+    fn bury(&mut self, dead: u16) {
         let tail = self.view.tail().load();
         let states = [(SlotState::Owned, None), (SlotState::Sent, None)];
         let named = [(SlotState::Sent, Some(UNTAKEN_ID)), (SlotState::Owned, Some(TAKEN_ID))];
         // Those that it had taken come first in the ring.
         let mut position = tail + 1;
         for (index, (state, id)) in (0_u32..).zip(states.into_iter().chain(named)) {
-            let slot = Slot { owner: CORPSE, state, len_bytes: 8, ..self.view.slot(index) };
+            let slot = Slot { owner: dead, state, len_bytes: 8, ..self.view.slot(index) };
             self.view.slots()[index as usize].store(slot.to_word());
             if let Some(id) = id {
                 self.view.set_id(index, id);
@@ -171,7 +186,7 @@ impl Scene {
             }
         }
         self.view.tail().store(tail + 2);
-        self.view.member_state(CORPSE).store(3);
+        self.view.member_state(dead).store(3);
         self.sent.extend([TAKEN_ID, UNTAKEN_ID]);
     }
 
@@ -188,6 +203,47 @@ impl Scene {
     /// The survivor.
     pub fn survivor(&self) -> &SharedPool {
         &self.survivor
+    }
+
+    /// What the victim does.
+    pub fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// Whether there is a member that had died before, or the victim has its number.
+    pub fn has_corpse(&self) -> bool {
+        use Operation::{BecomeConsumer, JoinAfterDead, Recover, TwinRecover};
+        matches!(self.operation, BecomeConsumer | JoinAfterDead | Recover | TwinRecover)
+    }
+
+    /// The slot words that say that a member has them.
+    pub fn words_of(&self, member: u16) -> Vec<u64> {
+        self.view
+            .slots()
+            .iter()
+            .map(SharedWord::load)
+            .filter(|word| word >> 54 == u64::from(member))
+            .collect()
+    }
+
+    /// Keeps a lease of the survivor's to the end.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be written.
+    pub fn keep(&mut self, mut lease: SharedLease) {
+        lease.write_at(0, &(KEPT_ID + self.kept.len() as u64).to_le_bytes()).unwrap();
+        self.kept.push(lease);
+    }
+
+    /// Notes that somebody was done with these messages.
+    pub fn note_done(&mut self, ids: impl Iterator<Item = u64>) {
+        self.done.extend(ids);
+    }
+
+    /// What a consumer gets now.
+    pub fn expected(&self) -> Vec<Got> {
+        self.view.published().iter().map(Got::of).collect()
     }
 
     /// Starts the victim, and lets it run until it is about to begin.
@@ -267,31 +323,100 @@ impl Scene {
 
     /// What must be in the ring, and what must not, at the moment of the death.
     fn check_truth(&self, left: &[Published], has_begun: bool, has_ended: bool) -> Result<(), Fault> {
-        use Operation::{
-            Finish, FinishAll, IntoLeases, Quarantine, Send, SendBehindDead, SendCopy, TwinFinish, TwinSend,
-        };
-        let is_left = |id: u64| left.iter().any(|published| published.id == id);
+        use Operation::{Finish, FinishAll, IntoLeases, Quarantine, TwinFinish};
         let ends_messages =
             matches!(self.operation, Finish | FinishAll | IntoLeases | Quarantine | TwinFinish);
         let may_be_gone = if ends_messages && has_begun { self.operation.taken() } else { 0 };
-        for (nth, &id) in self.sent.iter().enumerate() {
-            let must_be_gone = has_ended && nth < may_be_gone;
-            if !is_left(id) && nth >= may_be_gone && !self.done.contains(&id) {
-                return Err(format!("message {id} is in the ring no more, and nobody was done with it"));
-            }
-            if is_left(id) && must_be_gone {
-                return Err(format!("message {id} was done, and is in the ring"));
-            }
-        }
-        let sends = matches!(self.operation, Send | SendBehindDead | SendCopy | TwinSend);
-        let is_own_there = is_left(VICTIM_ID);
-        if sends && has_ended && !is_own_there && !self.done.contains(&VICTIM_ID) {
+        self.check_messages(left, may_be_gone, has_ended)?;
+        let sends = self.operation.sends();
+        let is_own_there = left.iter().any(|published| published.id == VICTIM_ID);
+        if sends
+            && self.operation != Operation::SendFull
+            && has_ended
+            && !is_own_there
+            && !self.done.contains(&VICTIM_ID)
+        {
             return Err("a message that was sent is not in the ring".to_owned());
         }
         if is_own_there && !(sends && has_begun) {
             return Err("a message that was not sent is in the ring".to_owned());
         }
         Ok(())
+    }
+
+    /// Of the others' messages all must be in the ring, except for the first ones, which may be done or must be.
+    fn check_messages(&self, left: &[Published], gone: usize, must_be_gone: bool) -> Result<(), Fault> {
+        for (nth, &id) in self.sent.iter().enumerate() {
+            let is_left = left.iter().any(|published| published.id == id);
+            let is_done = self.done.contains(&id);
+            if is_left && is_done {
+                return Err(format!("message {id} is done, and is in the ring"));
+            }
+            if !is_left && !is_done && nth >= gone {
+                return Err(format!("message {id} is in the ring no more, and nobody was done with it"));
+            }
+            if is_left && nth < gone && must_be_gone {
+                return Err(format!("message {id} was done, and is in the ring"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks all that must be true once a victim has come to its end, with this exit code, after the survivor has done
+    /// something in the middle.
+    ///
+    /// # Errors
+    ///
+    /// What is not true.
+    pub fn judge_alive(mut self, code: i32, play: Interplay) -> Result<(), Fault> {
+        let left = self.view.published();
+        if !self.may_exit(code, play) {
+            return Err(format!("it ended with code {code}"));
+        }
+        let slots = (0..BUFFERS).map(|index| self.view.slot(index));
+        let left_over = |slot: &Slot| matches!(slot.state, SlotState::Owned | SlotState::Lent);
+        if slots.filter(|slot| slot.owner == VICTIM).any(|slot| left_over(&slot)) {
+            return Err(format!("it has left, and has {:x?}", self.words_of(VICTIM)));
+        }
+        let gone = if code == EXIT_DONE { self.operation.done_in_the_end() } else { 0 };
+        self.check_messages(&left, gone, true)?;
+        let is_sent = self.operation.sends() && code == EXIT_DONE;
+        let is_there = left.iter().any(|published| published.id == VICTIM_ID);
+        if is_sent != (is_there || self.done.contains(&VICTIM_ID)) {
+            return Err(format!(
+                "its message is {}in the ring, the code {code}",
+                if is_there { "" } else { "not " }
+            ));
+        }
+        let recovered = self.recover()?;
+        if !recovered.is_empty() && !self.has_corpse() {
+            return Err(format!("it has left, and {recovered:?} was found"));
+        }
+        self.drain(&left)?;
+        let quarantined = self.survivor.statistics().quarantined;
+        let expected = if self.operation == Operation::Quarantine { self.operation.taken() } else { 0 };
+        if quarantined != expected {
+            return Err(format!("{quarantined} buffers are quarantined, not {expected}"));
+        }
+        self.move_on(BUFFERS as usize - expected)
+    }
+
+    /// Whether the victim may end so, after the survivor has done that.
+    fn may_exit(&self, code: i32, play: Interplay) -> bool {
+        use Operation::{Acquire, AcquireNothing, SendCopy, SendFull, SendTooLate, TakeNothing};
+        match (self.operation, play) {
+            (Acquire, Interplay::Fill) => [EXIT_DONE, EXIT_EXHAUSTED].contains(&code),
+            (AcquireNothing, Interplay::Consume) => [EXIT_DONE, EXIT_EXHAUSTED].contains(&code),
+            (AcquireNothing, _) => code == EXIT_EXHAUSTED,
+            (SendFull, Interplay::Consume) | (SendCopy, Interplay::Fill) => {
+                [EXIT_DONE, EXIT_FULL].contains(&code)
+            }
+            (SendTooLate, _) => [EXIT_DONE, EXIT_FULL].contains(&code),
+            (SendFull, _) => code == EXIT_FULL,
+            (TakeNothing, Interplay::Send | Interplay::Fill) => [EXIT_DONE, EXIT_EMPTY].contains(&code),
+            (TakeNothing, _) => code == EXIT_EMPTY,
+            _ => code == EXIT_DONE,
+        }
     }
 
     fn recover(&self) -> Result<Recovered, Fault> {
@@ -309,7 +434,7 @@ impl Scene {
 
     /// Fills the ring up, and takes all that is in it, which must be what was left there and what was sent since.
     fn drain(&mut self, left: &[Published]) -> Result<(usize, usize), Fault> {
-        let mut expected: Vec<Got> = left.iter().map(|published| self.got(published)).collect();
+        let mut expected: Vec<Got> = left.iter().map(Got::of).collect();
         let before = expected.len();
         for id in REFILL_ID.. {
             match self.send(id) {
@@ -327,7 +452,7 @@ impl Scene {
         let mut consumer =
             self.survivor.ring().consumer().map_err(|error| format!("no consumer: {error}"))?;
         let mut taken = Vec::new();
-        while let Some(more) = take(&mut consumer, 3)? {
+        while let Some(more) = take(&mut consumer, 3).map_err(|error| error.to_string())? {
             taken.extend(more);
         }
         if taken != expected {
@@ -341,19 +466,12 @@ impl Scene {
         Ok((before, redelivered))
     }
 
-    /// How a message that is left must arrive: as a repeat, if somebody had taken it.
-    fn got(&self, published: &Published) -> Got {
-        let Slot { owner, state, .. } = published.slot;
-        let redelivered = owner == 0 || matches!(state, SlotState::Owned | SlotState::Lent);
-        Got { id: published.id, redelivered }
-    }
-
     /// Everything works as if nothing had happened, with so many buffers.
     fn move_on(mut self, buffers: usize) -> Result<(), Fault> {
         let mut consumer = self.survivor.ring().consumer().map_err(|error| error.to_string())?;
         for id in (2 * REFILL_ID..).take(usize::try_from(MORE).unwrap_or(0)) {
             self.send(id).map_err(|error| format!("message {id}: {error}"))?;
-            let taken = take(&mut consumer, 1)?;
+            let taken = take(&mut consumer, 1).map_err(|error| error.to_string())?;
             if taken != Some(vec![Got { id, redelivered: false }]) {
                 return Err(format!("{taken:?} arrived, not {id}"));
             }
@@ -361,7 +479,7 @@ impl Scene {
         drop(consumer);
         for (nth, lease) in (0..).zip(&self.kept) {
             let (slot, id) = (self.view.slot(lease.index()), self.view.id(lease.index()));
-            if slot.owner != SURVIVOR || slot.state != SlotState::Owned || id != 500 + nth {
+            if slot.owner != SURVIVOR || slot.state != SlotState::Owned || id != KEPT_ID + nth {
                 return Err(format!("a lease of the survivor is {slot:?}, with {id} in it"));
             }
         }
@@ -395,19 +513,25 @@ impl Scene {
 }
 
 /// Takes at most so many, and is done with them.
-fn take(consumer: &mut SharedConsumer, most: usize) -> Result<Option<Vec<Got>>, Fault> {
+///
+/// # Errors
+///
+/// Why there is nothing, if not since there is nothing.
+///
+/// # Panics
+///
+/// If a message is not as long as all are.
+pub fn take(consumer: &mut SharedConsumer, most: usize) -> Result<Option<Vec<Got>>, TakeError> {
     let batch = match consumer.take(most) {
         Ok(batch) => batch,
         Err(TakeError::Empty) => return Ok(None),
-        Err(error) => return Err(format!("a take after the death: {error}")),
+        Err(error) => return Err(error),
     };
     let got = batch.iter().map(|message| {
         let mut id = [0; 8];
-        batch.read(&message, &mut id).map_err(|error| error.to_string())?;
-        if message.len_bytes != 8 {
-            return Err(format!("a message of {} bytes", message.len_bytes));
-        }
-        Ok(Got { id: u64::from_le_bytes(id), redelivered: message.redelivered })
+        batch.read(&message, &mut id).unwrap();
+        assert_eq!(message.len_bytes, 8);
+        Got { id: u64::from_le_bytes(id), redelivered: message.redelivered }
     });
-    got.collect::<Result<_, Fault>>().map(Some)
+    Ok(Some(got.collect()))
 }

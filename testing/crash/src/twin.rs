@@ -69,10 +69,12 @@ pub fn finish(view: &View, me: u16, first: u64, count: usize) {
 
 /// Empties the cells of what it takes: nothing names the messages any more when it dies.
 pub fn take(view: &View, me: u16, count: usize) {
-    for published in view.published().into_iter().take(count) {
-        let owned = Slot { owner: me, state: SlotState::Owned, ..published.slot };
-        swap(&view.slots()[published.index as usize], published.slot.to_word(), owned.to_word());
-        let (cell, lap) = view.cell(published.position);
+    for position in (view.head().load()..).take(count) {
+        let (cell, lap) = view.cell(position);
+        let index = (cell.load() >> 15 & 0xff_ffff) as u32;
+        let slot = view.slot(index);
+        let owned = Slot { owner: me, state: SlotState::Owned, ..slot };
+        swap(&view.slots()[index as usize], slot.to_word(), owned.to_word());
         cell.store(empty_cell(lap + 1));
     }
 }

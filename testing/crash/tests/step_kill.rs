@@ -1,19 +1,38 @@
 //! Killed after each instruction.
 
-use transload_crash::kill::kill_everywhere;
+use transload_crash::kill::{Deaths, kill_at_events, kill_everywhere};
 use transload_crash::operation::Operation;
 
-fn survives(name: &str) {
+fn deaths(name: &str) -> Deaths {
     let deaths = kill_everywhere(Operation::of(name).unwrap(), env!("CARGO_BIN_EXE_victim"));
     println!("{deaths}");
-    assert!(deaths.faults.is_empty(), "{deaths}");
+    deaths
 }
 
-macro_rules! kill {
-    ($($test:ident $name:literal)*) => { $( #[test] fn $test() { survives($name); } )* };
+/// Each with the name of the operation.
+macro_rules! survives {
+    ($($test:ident $name:literal)*) => { $(
+        #[test]
+        fn $test() {
+            let deaths = deaths($name);
+            assert!(deaths.faults.is_empty(), "{deaths}");
+        }
+    )* };
 }
 
-kill! {
+/// Each with the name of what is wrong on purpose, and what must be said of it.
+macro_rules! is_caught {
+    ($($test:ident $name:literal $fault:literal)*) => { $(
+        #[test]
+        fn $test() {
+            let deaths = deaths($name);
+            assert!(deaths.points > deaths.faults.len(), "{deaths}: it works where nobody dies");
+            assert!(deaths.faults.iter().any(|(_, fault)| fault.contains($fault)), "{deaths}");
+        }
+    )* };
+}
+
+survives! {
     acquire "acquire"
     acquire_nothing "acquire-nothing"
     release "release"
@@ -35,4 +54,32 @@ kill! {
     take_back "take-back"
     lend_batch "lend-batch"
     quarantine "quarantine"
+}
+
+/// Each with the name of the operation, which is killed at each store to shared memory and at each system call.
+macro_rules! survives_its_events {
+    ($($test:ident $name:literal)*) => { $(
+        #[test]
+        fn $test() {
+            let deaths = kill_at_events(Operation::of($name).unwrap(), env!("CARGO_BIN_EXE_victim"));
+            println!("{deaths}");
+            assert!(deaths.faults.is_empty(), "{deaths}");
+        }
+    )* };
+}
+
+survives_its_events! {
+    create "create"
+    open "open"
+    join "join"
+    join_after_dead "join-after-dead"
+    leave "leave"
+}
+
+is_caught! {
+    twin_acquire "twin-acquire" "has room for"
+    twin_send "twin-send" "has room for"
+    twin_recover "twin-recover" "arrived, not"
+    twin_finish "twin-finish" "arrived, not"
+    twin_take "twin-take" "in the ring no more"
 }

@@ -8,6 +8,8 @@ use clap::{ArgMatches, Args, ValueEnum, parser::ValueSource};
 use transload::device::Selector;
 use transload::memory::Policy;
 use transload::pump::OnFull;
+#[cfg(target_os = "linux")]
+use transload::shared::handover::{Name, NameError};
 
 use crate::address::{Address, Endpoint};
 use crate::framing::Framing;
@@ -19,17 +21,18 @@ use crate::{units, usage};
 #[expect(clippy::struct_excessive_bools, reason = "switches")]
 #[command(after_help = usage::LOG_HELP)]
 pub(crate) struct PumpArgs {
-    /// Where messages come from: `gen` (generated), `-` (standard input), a file, or all who connect to tcp:HOST:PORT
-    /// (port 0: any that is free) or unix:PATH (a socket for its owner alone). The address is printed to the standard error.
+    /// Where messages come from: `gen` (generated), `-` (standard input), a file, all who connect to tcp:HOST:PORT
+    /// (port 0: any that is free) or unix:PATH (a socket for its owner alone), or shm:NAME (a region that processes share:
+    /// made, or taken over from a pump that has died). The address is printed to the standard error.
     #[arg(long, env = "TRANSLOAD_FROM", default_value = "gen", value_parser = source(), value_name = "SOURCE")]
     pub(super) from: From,
     /// Where they go: auto, host, opencl[:N], vulkan[:N], cuda[:N] or metal[:N]. `auto` is the first GPU, else the host.
     #[arg(long, env = "TRANSLOAD_TO", default_value = "auto", value_name = "DEVICE")]
     pub(super) to: Selector,
-    /// Bytes of payload in a message.
+    /// Bytes of payload in a message. A shared region that is there already must have been made for as many.
     #[arg(long, env = "TRANSLOAD_MESSAGE_SIZE", default_value = "256", value_parser = units::bytes, value_name = "BYTES")]
     pub(super) message_size: usize,
-    /// Messages that the ring holds: a power of two.
+    /// Messages that the ring holds: a power of two. A shared region that is there already keeps its own number.
     #[arg(long, env = "TRANSLOAD_CAPACITY", default_value = "16384", value_parser = capacity, value_name = "N")]
     pub(super) capacity: usize,
     /// Threads that generate messages, at most 1024.
@@ -41,9 +44,13 @@ pub(crate) struct PumpArgs {
     /// Stop after this time. Generated messages stop after 5s if neither this nor --messages is given.
     #[arg(long, env = "TRANSLOAD_DURATION", value_parser = units::duration, value_name = "TIME")]
     pub(super) duration: Option<Duration>,
-    /// Stop when so many connections have ended, and accept no more than those.
+    /// Stop when so many connections have ended, and accept no more than those; or when so many members have left the
+    /// shared region, by themselves or by dying.
     #[arg(long, env = "TRANSLOAD_CONNECTIONS", value_parser = clap::value_parser!(u64).range(1..), value_name = "N")]
     pub(super) connections: Option<u64>,
+    /// Users, by their numbers, whose processes may take part in the shared region as well: they can spoil it for all.
+    #[arg(long, env = "TRANSLOAD_ALLOW_UID", value_delimiter = ',', value_name = "UID")]
+    pub(super) allow_uid: Vec<u32>,
     /// How sockets and direct files are read; `auto` is `io_uring` where the kernel lets us use it.
     #[arg(long, env = "TRANSLOAD_IO", value_enum, default_value_t)]
     pub(super) io: Io,
@@ -83,7 +90,8 @@ pub(crate) struct PumpArgs {
     /// Write what arrived on the device, framing undone, to a file or `-` (the report then goes to the standard error).
     #[arg(long, env = "TRANSLOAD_READ_BACK", value_parser = target(), value_name = "FILE|-")]
     pub(super) read_back: Option<Target>,
-    /// Read every message back from the device and check each byte. On if no option at all is given.
+    /// Read every message back from the device and check each byte. On if no option at all is given. Messages of a shared
+    /// region are checked against what `send` generates.
     #[arg(long, env = "TRANSLOAD_VERIFY", value_parser = BoolishValueParser::new())]
     pub(super) verify: bool,
     /// How long accepted messages may take to arrive once the intake is stopped; the rest is dropped and counted.
@@ -107,6 +115,8 @@ pub(super) enum From {
     Standard,
     File(PathBuf),
     Listen(Address),
+    #[cfg(target_os = "linux")]
+    Shared(Name),
 }
 
 /// Where what is read back goes.
@@ -119,6 +129,7 @@ pub(super) enum Target {
 /// The names of files need not be text.
 fn source() -> impl TypedValueParser<Value = From> {
     OsStringValueParser::new().try_map(|word| match word.to_str() {
+        Some(word) if word.starts_with("shm:") => shared(word),
         Some("gen") => Ok(From::Gen),
         Some("-") => Ok(From::Standard),
         Some(word) if Endpoint::is_meant_by(word) => match word.parse()? {
@@ -128,6 +139,17 @@ fn source() -> impl TypedValueParser<Value = From> {
         },
         _ => Ok(From::File(word.into())),
     })
+}
+
+#[cfg(target_os = "linux")]
+fn shared(word: &str) -> Result<From, String> {
+    let name = word.strip_prefix("shm:").unwrap_or(word).parse();
+    name.map(From::Shared).map_err(|error: NameError| error.to_string())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn shared(_: &str) -> Result<From, String> {
+    Err("processes share regions on Linux only".to_owned())
 }
 
 fn target() -> impl TypedValueParser<Value = Target> {
@@ -205,6 +227,14 @@ impl PumpArgs {
             (From::Gen, _) => Framing::Fixed,
             (_, framing) => framing.unwrap_or_default(),
         }
+    }
+
+    /// Whether messages come from a region that processes share.
+    pub(super) fn shares(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        return matches!(self.from, From::Shared(_));
+        #[cfg(not(target_os = "linux"))]
+        false
     }
 
     /// Whether the report is JSON on the standard error, where programs read nothing but it.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use transload_core::Counter;
 
 use super::digest::Digests;
-use crate::pattern::PatternCheck;
+use crate::framing::Framing;
+use crate::pattern::{MembersCheck, PatternCheck};
 
 /// Checks messages as they come back.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(super) enum By {
     Pattern(PatternCheck),
     /// Messages from outside: with their digests.
     Digest(Digests),
+    /// Messages that members of a shared region have generated, framed so: with what they must be.
+    Members(MembersCheck, Framing),
 }
 
 /// How many messages were right, and how many not.
@@ -47,6 +50,9 @@ impl Check {
         let right = match &mut self.by {
             By::Pattern(check) => check.accepts(message, self.lossy),
             By::Digest(digests) => digests.accepts(message, self.lossy),
+            By::Members(check, framing) => {
+                framing.payload(message).is_some_and(|payload| check.accepts(payload, self.lossy))
+            }
         };
         let count = if right { &self.counts.verified } else { &self.counts.corrupt };
         count.add_as_only_writer(1);

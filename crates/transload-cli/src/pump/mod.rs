@@ -1,10 +1,11 @@
 //! `transload pump`: from a source, through a ring, onto a device, and a report.
 
 mod args;
-mod assembler;
 mod check;
 mod digest;
 mod progress;
+#[cfg(target_os = "linux")]
+mod region;
 mod report;
 mod run;
 mod setup;

@@ -38,6 +38,8 @@ pub(super) struct Document {
     pub(super) connections: u64,
     /// Those of them whose peer broke off or did not keep to the framing.
     pub(super) bad_peers: u64,
+    /// The region that processes share; null if the source is another.
+    pub(super) region: Option<RegionWords>,
     /// What did the I/O; null if the source needs no proactor.
     pub(super) io: Option<IoWords>,
     /// Messages that came back as they were sent; null if they were not checked.
@@ -76,6 +78,27 @@ pub(super) struct MemoryWords {
     page_bytes: usize,
     locked: bool,
     numa_node: Option<u32>,
+}
+
+/// The region in the report.
+#[derive(Debug, Serialize)]
+pub(super) struct RegionWords {
+    pub(super) name: String,
+    pub(super) id: String,
+    /// Whether this pump has made it.
+    pub(super) created: bool,
+    /// The process that was the consumer before, and has died; null if none has.
+    pub(super) taken_over_from: Option<u32>,
+    /// Members that have joined while it pumped.
+    pub(super) members: u64,
+    /// Messages that were taken once more.
+    pub(super) redelivered: u64,
+    /// Messages that are left in the ring, for the next consumer.
+    pub(super) pending: usize,
+    /// Buffers that were taken from members that had died, since the region was made.
+    pub(super) reclaimed: u64,
+    /// Buffers that are never used again, as a device may still access them.
+    pub(super) quarantined: usize,
 }
 
 /// What ended the intake.
@@ -179,6 +202,9 @@ impl Document {
         if self.listening.is_some() {
             line("connections", format!("{} ended, {} of them bad", self.connections, self.bad_peers));
         }
+        if let Some(region) = &self.region {
+            line("region", region.words());
+        }
         line("accepted", format!("{} messages", self.accepted));
         line("delivered", format!("{} messages, {}", self.delivered, size(self.bytes)));
         if self.io.is_some() {
@@ -226,6 +252,16 @@ impl Document {
         }
         text.truncate(text.trim_end().len());
         text
+    }
+}
+
+impl RegionWords {
+    fn words(&self) -> String {
+        let Self { name, members, redelivered, pending, reclaimed, quarantined, .. } = self;
+        format!(
+            "{name}, {members} members so far; {redelivered} messages delivered again, {pending} left; \
+             {reclaimed} buffers reclaimed, {quarantined} quarantined"
+        )
     }
 }
 

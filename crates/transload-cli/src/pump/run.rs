@@ -53,15 +53,16 @@ fn run(args: &PumpArgs, verify: bool) -> Result<Document, Failure> {
     let (ended, endings) = channel();
     let stop = Arc::new(Stop::default());
     let tally = feed.tally.clone();
-    // The file of a socket is removed when all is over.
-    let Started { sources, io, listening, file: _file } = feed.start(args, &stop, &ended)?;
+    // Dropped when all is over: the file of a socket, and the part in a shared region.
+    let started = feed.start(args, &stop, &ended)?;
     drop(ended);
-    if let Some(address) = &listening {
-        announce(address);
+    if let Some(address) = started.address() {
+        announce(&address);
     }
+    let Started { sources, io, listening, .. } = &started;
     let running = pump.spawn()?;
     let mut show = Show::new(args.quiet, args.stats_interval, args.messages);
-    let mut intake = Watch { args, stop, signals, endings, left: sources, started: Instant::now() };
+    let mut intake = Watch { args, stop, signals, endings, left: *sources, started: Instant::now() };
     let (stopped_by, mut failure) = intake.until_stopped(&running, &mut show);
     intake.stop(running.stopper(), stopped_by);
     let report = match intake.until_drained(&running, &mut show) {
@@ -80,7 +81,8 @@ fn run(args: &PumpArgs, verify: bool) -> Result<Document, Failure> {
     };
     show.finish();
     document.ran(&report);
-    document.sourced(&tally, io, listening);
+    document.sourced(&tally, io.clone(), listening.clone());
+    document.region = started.region_words(&report);
     document.verified = counts.as_ref().map(|counts| counts.verified.value());
     document.corrupt = counts.as_ref().map(|counts| counts.corrupt.value());
     let by_itself = stopped_by == StoppedBy::Error && failure.is_none();

@@ -9,22 +9,31 @@ use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use rustix::fs::{FileType, Stat, fstat, stat};
 use transload::device::{self, Device, Kind};
 use transload::memory::{Policy, Slab, SlabBuilder};
-use transload::pump::{Intake, OnFull, Pump, PumpOptions};
+#[cfg(target_os = "linux")]
+use transload::pump::SharedFeed;
+use transload::pump::{Intake, OnFull, Pump, PumpOptions, Report};
 use transload::staging::{PinnedStagingBuffer, Producer};
 use transload_core::Flag;
 
 use super::args::{From, Lock, Pages, PumpArgs, Target};
 use super::check::{By, Check, Counts};
 use super::digest::Digests;
-use super::report::Document;
+#[cfg(target_os = "linux")]
+use super::region::SharedSource;
+use super::report::{Document, RegionWords};
 use super::sink::{self, ReadBack};
+#[cfg(target_os = "linux")]
+use super::source::Members;
 use super::source::{
     self, Direct, DirectFile, Ended, Generate, Listener, Outlet, Read, SocketFile, Sockets, Stage,
 };
 use super::stop::Stop;
 use super::tally::Tally;
 use crate::failure::Failure;
+use crate::framing::Framing;
 use crate::io_backend::{Io, IoOptions, IoWords};
+#[cfg(target_os = "linux")]
+use crate::pattern::MembersCheck;
 use crate::pattern::{Pattern, PatternCheck};
 
 /// Bytes read from a file at once.
@@ -38,16 +47,22 @@ pub(super) struct Setup {
     pub(super) feed: Feed,
 }
 
-/// The sources, before they run.
+/// What will feed the pump.
 pub(super) struct Feed {
-    sources: Sources,
-    intake: Intake,
-    unended: Arc<Flag>,
-    digests: Option<Digests>,
+    inlet: Inlet,
     pub(super) tally: Arc<Tally>,
 }
 
-/// What will feed it.
+/// Where messages will come in.
+enum Inlet {
+    /// Sources of this process offer them to an intake.
+    Sources { sources: Sources, intake: Intake, unended: Arc<Flag>, digests: Option<Digests> },
+    /// Others send them into the region that the pump takes from.
+    #[cfg(target_os = "linux")]
+    Region(Arc<SharedSource>),
+}
+
+/// The sources of this process, before they run.
 enum Sources {
     Generated(Pattern),
     Input(Box<dyn BufRead + Send>),
@@ -63,8 +78,29 @@ pub(super) struct Started {
     pub(super) io: Option<IoWords>,
     /// The address of those who listen.
     pub(super) listening: Option<String>,
-    /// Removed at the end.
-    pub(super) file: Option<SocketFile>,
+    #[cfg(target_os = "linux")]
+    pub(super) region: Option<Arc<SharedSource>>,
+    /// Removed when this is dropped, at the end.
+    _file: Option<SocketFile>,
+}
+
+impl Started {
+    /// Where messages are taken, for people and for programs.
+    pub(super) fn address(&self) -> Option<String> {
+        #[cfg(target_os = "linux")]
+        if let Some(region) = &self.region {
+            return Some(region.announcement());
+        }
+        self.listening.clone()
+    }
+
+    /// The shared region, once the pump has ended.
+    pub(super) fn region_words(&self, report: &Report) -> Option<RegionWords> {
+        #[cfg(target_os = "linux")]
+        return self.region.as_ref().map(|region| region.words(report));
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
 }
 
 impl Setup {
@@ -81,26 +117,47 @@ impl Setup {
                 ))
             })?;
         let unended = Arc::new(Flag::new());
+        #[cfg(target_os = "linux")]
+        if let From::Shared(name) = &args.from {
+            let device = device::open(&args.to)?;
+            let (source, consumer) = SharedSource::open(args, name, slot_bytes)?;
+            let shared = SharedFeed::new(consumer).at_most(args.messages.unwrap_or(u64::MAX));
+            let pump = Pump::open(&*device, shared, options(args))?;
+            let by = verify.then(|| By::Members(MembersCheck::new(), framing));
+            return Self::reading_back(args, &*device, pump, by, &unended, Inlet::Region(Arc::new(source)));
+        }
         let sources = Sources::open(args)?;
         let digests = (verify && args.from != From::Gen).then(Digests::default);
         let device = device::open(&args.to)?;
         let (producer, pump) = open_pump(args, slot_bytes, &*device)?;
-        let document = Document::of_device(&*device, pump.region());
-        let lossy = args.on_full != OnFull::Block;
-        let (check, counts) = match (verify, &sources) {
-            (false, _) => (None, None),
-            (true, Sources::Generated(pattern)) => checked(By::Pattern(PatternCheck::new(*pattern)), lossy),
-            (true, _) => checked(By::Digest(digests.clone().unwrap_or_default()), lossy),
-        };
-        let write = args.read_back.as_ref().map(|to| sink::open(to, framing, unended.clone())).transpose()?;
+        let by = verify.then(|| match &sources {
+            Sources::Generated(pattern) => By::Pattern(PatternCheck::new(*pattern)),
+            _ => By::Digest(digests.clone().unwrap_or_default()),
+        });
+        let intake = Intake::new(producer, args.on_full, &pump)?;
+        let inlet = Inlet::Sources { sources, intake, unended: unended.clone(), digests };
+        Self::reading_back(args, &*device, pump, by, &unended, inlet)
+    }
+
+    /// Completes it: what is checked, or written, is read back.
+    fn reading_back(
+        args: &PumpArgs,
+        device: &dyn Device,
+        pump: Pump,
+        by: Option<By>,
+        unended: &Arc<Flag>,
+        inlet: Inlet,
+    ) -> Result<Self, Failure> {
+        let document = Document::of_device(device, pump.region());
+        let (check, counts) = by.map(|by| Check::new(by, args.on_full != OnFull::Block)).unzip();
+        let open = |to| sink::open(to, args.framing(), unended.clone());
+        let write = args.read_back.as_ref().map(open).transpose()?;
         let pump = if check.is_some() || write.is_some() {
-            pump.read_back(&*device, ReadBack { check, write })?
+            pump.read_back(device, ReadBack { check, write })?
         } else {
             pump
         };
-        let intake = Intake::new(producer, args.on_full, &pump)?;
-        let feed = Feed { sources, intake, unended, digests, tally: Arc::default() };
-        Ok(Self { pump, document, counts, feed })
+        Ok(Self { pump, document, counts, feed: Feed { inlet, tally: Arc::default() } })
     }
 }
 
@@ -112,8 +169,23 @@ impl Feed {
         stop: &Arc<Stop>,
         ended: &Sender<Ended>,
     ) -> Result<Started, Failure> {
-        let outlet = Outlet { intake: self.intake, stop: stop.clone() };
-        if let Sources::Generated(pattern) = self.sources {
+        let (sources, intake, unended, digests) = match self.inlet {
+            Inlet::Sources { sources, intake, unended, digests } => (sources, intake, unended, digests),
+            #[cfg(target_os = "linux")]
+            Inlet::Region(source) => {
+                let members = Members {
+                    source: source.clone(),
+                    stop: stop.clone(),
+                    connections: args.connections,
+                    is_limited: args.messages.is_some(),
+                    tally: self.tally,
+                };
+                source::start("transload-left".to_owned(), ended.clone(), || members.run())?;
+                return Ok(Started { sources: 1, region: Some(source), ..Started::default() });
+            }
+        };
+        let outlet = Outlet { intake, stop: stop.clone() };
+        if let Sources::Generated(pattern) = sources {
             return generate(args, &outlet, pattern, ended);
         }
         let stage = Stage {
@@ -121,16 +193,16 @@ impl Feed {
             framing: args.framing(),
             message_size: args.message_size,
             left: Cell::new(args.messages),
-            digests: self.digests,
+            digests,
             // Behind the last line of one connection there may be others.
             unended: match args.from {
                 From::Listen(_) if args.connections != Some(1) => Arc::default(),
-                _ => self.unended,
+                _ => unended,
             },
             tally: self.tally,
         };
         let io = IoOptions { io: args.io, buffers: args.pool_buffers, lock: args.lock.into() };
-        match self.sources {
+        match sources {
             Sources::Generated(_) => Ok(Started::default()),
             Sources::Input(input) => {
                 let name = match &args.from {
@@ -149,7 +221,13 @@ impl Feed {
             Sources::Sockets(Listener { socket, bound, file }) => {
                 let sockets = Sockets { listener: socket, stage, io, connections: args.connections };
                 let io = start_io("transload-net", ended, |ready| sockets.run(ready))?;
-                Ok(Started { sources: 1, io: Some(io), listening: Some(bound), file })
+                Ok(Started {
+                    sources: 1,
+                    io: Some(io),
+                    listening: Some(bound),
+                    _file: file,
+                    ..Started::default()
+                })
             }
         }
     }
@@ -203,6 +281,8 @@ impl Sources {
                 Ok(Self::Input(Box::new(BufReader::with_capacity(READ_BYTES, file))))
             }
             From::Listen(address) => Listener::bind(address).map(Self::Sockets),
+            #[cfg(target_os = "linux")]
+            From::Shared(_) => unreachable!("no source of this process"),
         }
     }
 }
@@ -216,9 +296,21 @@ fn check_options(args: &PumpArgs) -> Result<(), Failure> {
         ));
     }
     let listens = matches!(args.from, From::Listen(_));
-    if args.connections.is_some() && !listens {
+    let shares = args.shares();
+    if args.connections.is_some() && !listens && !shares {
         return Err(Failure::usage(
-            "--connections counts who connects: use it with --from tcp:HOST:PORT or unix:PATH",
+            "--connections counts who connects: use it with --from tcp:HOST:PORT, unix:PATH or shm:NAME",
+        ));
+    }
+    if shares && args.on_full != OnFull::Block {
+        return Err(Failure::usage("whoever sends into a shared region waits for room: leave --on-full out"));
+    }
+    if !shares && !args.allow_uid.is_empty() {
+        return Err(Failure::usage("--allow-uid is for a shared region: use it with --from shm:NAME"));
+    }
+    if shares && args.verify && args.framing() == Framing::Lines {
+        return Err(Failure::usage(
+            "--verify cannot check lines that other processes send: use another --framing",
         ));
     }
     if args.direct && !matches!(args.from, From::File(_)) {
@@ -244,6 +336,8 @@ fn overwrites(args: &PumpArgs) -> bool {
     };
     let from = match &args.from {
         From::Gen | From::Listen(_) => None,
+        #[cfg(target_os = "linux")]
+        From::Shared(_) => None,
         From::Standard => file(fstat(io::stdin())),
         From::File(path) => file(stat(path)),
     };
@@ -255,11 +349,6 @@ fn overwrites(args: &PumpArgs) -> bool {
     from.is_some() && from == to
 }
 
-fn checked(by: By, lossy: bool) -> (Option<Check>, Option<Arc<Counts>>) {
-    let (check, counts) = Check::new(by, lossy);
-    (Some(check), Some(counts))
-}
-
 fn open_pump(args: &PumpArgs, slot_bytes: usize, device: &dyn Device) -> Result<(Producer, Pump), Failure> {
     let ring = PinnedStagingBuffer::builder(args.capacity, slot_bytes).sample_latency(true);
     let ring = match device_memory(args, slot_bytes, device) {
@@ -268,13 +357,16 @@ fn open_pump(args: &PumpArgs, slot_bytes: usize, device: &dyn Device) -> Result<
     };
     let ring = ring.build()?;
     let (producer, consumer) = ring.split();
-    let options = PumpOptions {
+    Ok((producer, Pump::open(device, consumer, options(args))?))
+}
+
+fn options(args: &PumpArgs) -> PumpOptions {
+    PumpOptions {
         batch_bytes: args.batch_bytes,
         batch_delay: args.batch_delay,
         in_flight: args.in_flight.into(),
         ..PumpOptions::default()
-    };
-    Ok((producer, Pump::open(device, consumer, options)?))
+    }
 }
 
 /// Memory that the device's driver allocates, where it could not otherwise reach memory without a copy of its own, and

@@ -8,7 +8,7 @@ use clap::builder::{BoolishValueParser, OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use transload::proactor::ZeroCopy;
 
-use crate::address::Address;
+use crate::address::{Address, Endpoint};
 use crate::failure::Failure;
 use crate::framing::Framing;
 use crate::io_backend::Io;
@@ -25,13 +25,17 @@ const BUFFER_BYTES: usize = 256 << 10;
 const BUFFERS: usize = 16;
 const BUFFERS_PER_CONNECTION: usize = 4;
 
+/// Bytes of payload in a message to a socket, if nothing is said.
+const MESSAGE_SIZE: usize = 256;
+
 /// The options of `transload send`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = usage::LOG_HELP)]
 pub(crate) struct SendArgs {
-    /// Where the bytes go: tcp:HOST:PORT or unix:PATH, where somebody listens.
+    /// Where messages go: tcp:HOST:PORT or unix:PATH, where somebody listens, or shm:NAME, the region of a pump on this
+    /// machine, which is waited for.
     #[arg(long, env = "TRANSLOAD_SEND_TO", value_name = "ADDRESS")]
-    pub(super) to: Address,
+    pub(super) to: Endpoint,
     /// Where they come from: `gen` (generated), `-` (standard input) or a file.
     #[arg(long, env = "TRANSLOAD_SEND_FROM", default_value = "gen", value_parser = from(), value_name = "gen|-|FILE")]
     pub(super) from: From,
@@ -41,9 +45,10 @@ pub(crate) struct SendArgs {
     /// Stop after this time. Generated messages stop after 5s if neither this nor --messages is given.
     #[arg(long, env = "TRANSLOAD_SEND_DURATION", value_parser = units::duration, value_name = "TIME")]
     pub(super) duration: Option<Duration>,
-    /// Bytes of payload in a generated message, and the most in one of a file or the standard input.
-    #[arg(long, env = "TRANSLOAD_SEND_MESSAGE_SIZE", default_value = "256", value_parser = units::bytes, value_name = "BYTES")]
-    pub(super) message_size: usize,
+    /// Bytes of payload in a generated message, and the most in one of a file or the standard input [default: 256, or what
+    /// a slot of the region holds].
+    #[arg(long, env = "TRANSLOAD_SEND_MESSAGE_SIZE", value_parser = units::bytes, value_name = "BYTES")]
+    pub(super) message_size: Option<usize>,
     /// How messages lie in the bytes. Generated ones are made so: with their length in front, as lines of hexadecimal
     /// digits, or one behind the other. A file or the standard input must be so already: it goes out as it is, and is
     /// checked on the way, except by `stream`, which takes any bytes.
@@ -67,6 +72,12 @@ pub(crate) struct SendArgs {
     /// How long what has been read may take to be sent, after a signal, a failure or the end of --duration.
     #[arg(long, env = "TRANSLOAD_SEND_DRAIN_TIMEOUT", default_value = "10s", value_parser = units::duration, value_name = "TIME")]
     pub(super) drain_timeout: Duration,
+    /// Do not wait for a pump that is not there, or not there any more: fail. For regions.
+    #[arg(long, env = "TRANSLOAD_SEND_NO_RECONNECT", value_parser = BoolishValueParser::new())]
+    pub(super) no_reconnect: bool,
+    /// Trust this user's processes as well, and serve the region to them. For regions; may be given several times.
+    #[arg(long, env = "TRANSLOAD_SEND_ALLOW_UID", value_delimiter = ',', value_name = "UID")]
+    pub(super) allow_uid: Vec<u32>,
     /// Report as one JSON document.
     #[arg(long, env = "TRANSLOAD_SEND_JSON", value_parser = BoolishValueParser::new())]
     pub(super) json: bool,
@@ -121,6 +132,11 @@ impl SendArgs {
         }
     }
 
+    /// Bytes of payload in a message to a socket.
+    pub(super) fn message_size(&self) -> usize {
+        self.message_size.unwrap_or(MESSAGE_SIZE)
+    }
+
     /// How many buffers there are, and of how many bytes.
     pub(super) fn buffers(&self) -> (usize, usize) {
         let count = match self.pool_buffers {
@@ -145,7 +161,7 @@ impl SendArgs {
             );
         }
         let prefixed = matches!(self.framing, Framing::U32le | Framing::U32be);
-        if prefixed && u32::try_from(self.message_size).is_err() {
+        if prefixed && u32::try_from(self.message_size()).is_err() {
             return refuse("a 32-bit length counts up to 4294967295 bytes: use a smaller --message-size");
         }
         let (count, bytes) = self.buffers();
@@ -154,9 +170,34 @@ impl SendArgs {
                 "{count} buffers of {bytes} bytes are more than memory can have: use fewer --pool-buffers or a smaller --buffer-size"
             )));
         }
-        if matches!(self.to, Address::Tcp { port: 0, .. }) {
-            return refuse("nobody listens at port 0: name the port that the receiver listens at");
+        match self.to {
+            Endpoint::Stream(Address::Tcp { port: 0, .. }) => {
+                refuse("nobody listens at port 0: name the port that the receiver listens at")
+            }
+            Endpoint::Stream(_) if self.no_reconnect || !self.allow_uid.is_empty() => {
+                refuse("--no-reconnect and --allow-uid are for regions: use --to shm:NAME, or leave them out")
+            }
+            Endpoint::Stream(_) => Ok(()),
+            #[cfg(target_os = "linux")]
+            Endpoint::Region(_) => self.check_region(),
         }
-        Ok(())
+    }
+
+    /// Refuses what only sockets have.
+    #[cfg(target_os = "linux")]
+    fn check_region(&self) -> Result<(), Failure> {
+        let for_sockets = [
+            ("--connections", self.connections != 1),
+            ("--zero-copy", self.zero_copy != WhenZeroCopy::Auto),
+            ("--io", self.io != Io::Auto),
+            ("--pool-buffers", self.pool_buffers.is_some()),
+            ("--buffer-size", self.buffer_size.is_some()),
+        ];
+        match for_sockets.into_iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => Err(Failure::usage(format!(
+                "{option} is for sockets, and a region has its own buffers: leave it out; several senders are several processes"
+            ))),
+            None => Ok(()),
+        }
     }
 }

@@ -66,6 +66,17 @@ impl Generator {
         (filled, self.number - begun_with)
     }
 
+    /// Writes the payload of the next message; nothing at the end.
+    #[cfg(target_os = "linux")]
+    pub(super) fn next_payload(&mut self, payload: &mut [u8]) -> Option<()> {
+        if self.messages == Some(self.number) {
+            return None;
+        }
+        self.payload(0, payload);
+        self.number += 1;
+        Some(())
+    }
+
     /// Whether the peer would miss the rest of a message, were this the end.
     pub(super) fn is_within_message(&self) -> bool {
         self.made > 0 && self.framing != Framing::Stream

@@ -15,7 +15,7 @@ use super::lane::Common;
 use super::report::{Document, StoppedBy};
 use super::setup::{self, Feed, Input};
 use super::stop::Stop;
-use crate::address::Address;
+use crate::address::{Address, Endpoint};
 use crate::failure::Failure;
 use crate::framing::Framing;
 use crate::output::Told;
@@ -29,8 +29,15 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs the command and reports.
 pub(crate) fn main(args: &SendArgs) -> ExitCode {
-    let document = run(args).unwrap_or_else(|failure| Document::failed(args, failure));
-    ExitCode::from(tell(args, &document))
+    let exit = match &args.to {
+        Endpoint::Stream(to) => {
+            let document = run(args, to).unwrap_or_else(|failure| Document::failed(args, failure));
+            tell(args, &document)
+        }
+        #[cfg(target_os = "linux")]
+        Endpoint::Region(name) => super::region::main(args, name),
+    };
+    ExitCode::from(exit)
 }
 
 /// Prints the report and gives the exit code.
@@ -40,11 +47,11 @@ fn tell(args: &SendArgs, document: &Document) -> u8 {
     told.tell(document, words, &mut io::stdout())
 }
 
-fn run(args: &SendArgs) -> Result<Document, Failure> {
+fn run(args: &SendArgs, to: &Address) -> Result<Document, Failure> {
     args.check()?;
     let input = Input::open(args)?;
     let proactor = args.io.proactor()?;
-    let addresses = setup::resolve(&args.to)?;
+    let addresses = setup::resolve(to)?;
     let pool = setup::pool(args, &proactor, &input)?;
     let handle = proactor.handle();
     let mut document = Document::new(args, &handle, pool.region());
@@ -52,7 +59,7 @@ fn run(args: &SendArgs) -> Result<Document, Failure> {
     let common = Rc::new(Common {
         handle: handle.clone(),
         pool,
-        to: args.to.clone(),
+        to: to.clone(),
         zero_copy: args.zero_copy.into(),
         stop: Stop::default(),
         messages: Cell::new(0),
@@ -60,7 +67,7 @@ fn run(args: &SendArgs) -> Result<Document, Failure> {
     });
 
     let watch = Watch { args, common: &common, signals: &signals, started: Instant::now() };
-    let connecting = connect(&handle, &args.to, &addresses, args.connections);
+    let connecting = connect(&handle, to, &addresses, args.connections);
     let connecting = future::or(async { Some(connecting.await) }, async {
         watch.until_stopped().await;
         None

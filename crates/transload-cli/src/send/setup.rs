@@ -2,10 +2,9 @@
 
 use std::fs::File as StdFile;
 use std::io;
-use std::os::fd::AsFd;
 use std::rc::Rc;
 
-use rustix::fs::{FileType, SeekFrom, fstat, seek, tell};
+use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrAny, SocketFlags, SocketType, socket_with, sockopt::set_tcp_nodelay,
@@ -15,11 +14,12 @@ use transload::pool::BufferPool;
 use transload::proactor::{File, Handle, IoError, Proactor, Socket};
 use transload::region::Access;
 
-use super::args::{From, SendArgs};
+use super::args::SendArgs;
 use super::cutter::Cutter;
 use super::generator::Generator;
 use super::lane::{Common, Lane};
 use super::mailbox::Mailbox;
+use super::opened::Opened;
 use super::source;
 use crate::address::Address;
 use crate::failure::Failure;
@@ -38,38 +38,14 @@ pub(super) enum Input {
 
 impl Input {
     pub(super) fn open(args: &SendArgs) -> Result<Self, Failure> {
-        let failed = |name: &str, error: io::Error| {
-            Failure::new("source", format!("cannot open {name}: {error}"))
-                .fix("name a file that is there and that you may read")
+        let Some(Opened { file, name, rest }) = Opened::open(&args.from)? else {
+            let generators =
+                Generator::all(args.framing, args.message_size(), args.connections, args.messages)?;
+            return Ok(Self::Generated(generators));
         };
-        let (file, name) = match &args.from {
-            From::Gen => {
-                let generators =
-                    Generator::all(args.framing, args.message_size, args.connections, args.messages)?;
-                return Ok(Self::Generated(generators));
-            }
-            From::Standard => {
-                let name = "the standard input".to_owned();
-                let fd = io::stdin().as_fd().try_clone_to_owned().map_err(|error| failed(&name, error))?;
-                (StdFile::from(fd), name)
-            }
-            From::File(path) => {
-                let name = path.display().to_string();
-                (StdFile::open(path).map_err(|error| failed(&name, error))?, name)
-            }
-        };
-        let stat = fstat(&file).map_err(|error| failed(&name, error.into()))?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => Err(failed(&name, io::ErrorKind::IsADirectory.into())),
-            FileType::RegularFile => {
-                // The shell may have read some of it already.
-                let offset = tell(&file).unwrap_or(0);
-                let bytes = u64::try_from(stat.st_size).unwrap_or(0).saturating_sub(offset);
-                check_whole(args, &name, bytes)?;
-                Ok(Self::File { file: file.into(), name, offset })
-            }
-            _ => Ok(Self::Stream { file, name }),
-        }
+        let Some((offset, bytes)) = rest else { return Ok(Self::Stream { file, name }) };
+        check_whole(args.framing, args.messages, args.message_size(), &name, bytes)?;
+        Ok(Self::File { file: file.into(), name, offset })
     }
 
     /// Leaves the offset of a file that others read as well where plain reads would have.
@@ -80,10 +56,16 @@ impl Input {
 }
 
 /// Refuses a file that does not end with a whole message, before anything is sent of it.
-fn check_whole(args: &SendArgs, name: &str, bytes: u64) -> Result<(), Failure> {
-    let size = args.message_size as u64;
-    let enough = args.messages.is_some_and(|messages| messages <= bytes / size);
-    if args.framing != Framing::Fixed || enough || bytes.is_multiple_of(size) {
+pub(super) fn check_whole(
+    framing: Framing,
+    messages: Option<u64>,
+    message_size: usize,
+    name: &str,
+    bytes: u64,
+) -> Result<(), Failure> {
+    let size = message_size as u64;
+    let enough = messages.is_some_and(|messages| messages <= bytes / size);
+    if framing != Framing::Fixed || enough || bytes.is_multiple_of(size) {
         return Ok(());
     }
     let message = format!(
@@ -175,7 +157,7 @@ pub(super) enum Feed {
 impl Feed {
     /// Starts to read where a thread does that.
     pub(super) fn start(args: &SendArgs, input: Input, common: &Common) -> Result<Self, Failure> {
-        let cutter = Cutter::new(args.framing, args.message_size, args.messages);
+        let cutter = Cutter::new(args.framing, args.message_size(), args.messages);
         Ok(match input {
             Input::Generated(generators) => Self::Generated(generators.into_iter()),
             Input::File { file, name, offset } => Self::File { file, name, offset, cutter },

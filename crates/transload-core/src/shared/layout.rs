@@ -2,8 +2,9 @@
 
 use super::slot::MAX_OWNER;
 
-/// Words of a cache line, and of the one that a prefetcher fetches with it.
-const LINE: usize = 16;
+/// Words of a cache line, and of the one that a prefetcher fetches with it. Models have no caches, and are slow to make
+/// words.
+const LINE: usize = if cfg!(feature = "model") { 4 } else { 16 };
 
 /// The most members: as many numbers as a slot word has room for, less the one that stands for nobody.
 pub const MAX_MEMBERS: usize = MAX_OWNER as usize;

@@ -167,6 +167,12 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
         usize::try_from(pending).map_or(0, |pending| if pending > self.ring_slots() { 0 } else { pending })
     }
 
+    /// How many of the messages that were published are done, from the first on; or fewer, for a while after a consumer has
+    /// died.
+    pub fn done(&self) -> u64 {
+        self.oldest(self.head().load(Ordering::Relaxed))
+    }
+
     /// Who has a buffer at this moment; nobody if it is free, or if its word makes no sense.
     pub fn holding(&self, index: u32) -> Option<Holding> {
         let word = self.slot_word(index)?;

@@ -68,27 +68,14 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
     /// The slots from `first` on, as many as `words` has room for.
     #[expect(clippy::cast_possible_truncation, reason = "at most 2^24 buffers")]
     fn recover_part(&self, dead: u16, first: u32, words: &mut [SlotWord]) -> Recovered {
-        let scan_first = is_weak!(SharedScanFirst);
-        let mut named = [0_u64; PART / 64];
-        let read = |words: &mut [SlotWord]| {
-            let mut any = false;
-            for (nth, word) in words.iter_mut().enumerate() {
-                // SYNC: shared-recover (acquire): what its owner did to the ring before this word comes before our scan.
-                *word = self.slot_word(first + nth as u32).unwrap_or(SlotWord(0));
-                any |= word.owner() == dead;
-            }
-            any
-        };
-        if scan_first {
-            self.scan(first, words.len(), &mut named, |_, _| true);
+        // Written by the dead member itself, before the proof of its death: read no earlier than that.
+        for (nth, word) in words.iter_mut().enumerate() {
+            *word = self.slot_word(first + nth as u32).unwrap_or(SlotWord(0));
         }
-        if !read(words) {
+        if !words.iter().any(|word| word.owner() == dead) {
             return Recovered::default();
         }
-        if !scan_first {
-            // Behind the words: a message whose cell is not found now is done, and its word is another by now.
-            self.scan(first, words.len(), &mut named, |nth, cell| cell.names(first + nth as u32, words[nth]));
-        }
+        let named = self.named(first, words);
         let mut found = Recovered::default();
         for (nth, &word) in words.iter().enumerate() {
             let is_named = named[nth / 64] & 1 << (nth % 64) != 0;
@@ -99,21 +86,23 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
         found
     }
 
-    /// Notes which of these slots are named by full cells.
-    fn scan(
-        &self,
-        first: u32,
-        count: usize,
-        named: &mut [u64; PART / 64],
-        is_it: impl Fn(usize, Cell) -> bool,
-    ) {
+    /// Which of these slots are named by full cells, one bit each.
+    ///
+    /// What the dead member did to the ring is seen here, and of its messages only the consumer takes any out of it, which
+    /// changes the word first: then whatever is done to the old word fails.
+    fn named(&self, first: u32, words: &[SlotWord]) -> [u64; PART / 64] {
+        let mut named = [0_u64; PART / 64];
+        if is_weak!(SharedScan) {
+            return named;
+        }
         for position in 0..self.ring_slots() as u64 {
             let cell = Cell(self.cell(position).load(Ordering::Acquire));
             let nth = cell.index().wrapping_sub(first) as usize;
-            if cell.is_full() && nth < count && is_it(nth, cell) {
+            if words.get(nth).is_some_and(|&word| cell.names(cell.index(), word)) {
                 named[nth / 64] |= 1 << (nth % 64);
             }
         }
+        named
     }
 
     fn recover_slot(&self, index: u32, word: SlotWord, is_named: bool, found: &mut Recovered) {

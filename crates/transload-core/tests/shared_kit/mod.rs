@@ -193,30 +193,41 @@ impl Consumer {
     }
 }
 
-/// Runs what a member does until it dies before its `writes`th write; nothing if it did.
-pub fn until_death<R>(parts: &Parts, writes: u32, act: impl FnOnce() -> R) -> Option<R> {
-    parts.die_before_write(writes);
-    let outcome = catch_unwind(AssertUnwindSafe(act));
-    parts.die_before_write(u32::MAX);
-    match outcome {
-        Ok(done) => Some(done),
-        Err(died) if died.is::<Died>() => None,
-        Err(other) => std::panic::resume_unwind(other),
-    }
-}
-
 /// Whether somebody has died in any execution of a model.
 #[derive(Clone, Default)]
 pub struct Deaths(Arc<AtomicBool>);
 
 impl Deaths {
-    /// As [`until_death`].
+    /// Runs what a member does until it dies before its `writes`th write; nothing if it did.
     pub fn until<R>(&self, parts: &Parts, writes: u32, act: impl FnOnce() -> R) -> Option<R> {
-        let outcome = until_death(parts, writes, act);
-        if outcome.is_none() {
-            self.0.store(true, Ordering::Relaxed);
-        }
+        parts.die_before_write(writes);
+        let outcome = self.outcome(act);
+        parts.die_before_write(u32::MAX);
         outcome
+    }
+
+    /// The same of a consumer, which then keeps what it has noted.
+    pub fn until_consumer<R>(
+        &self,
+        consumer: &mut Consumer,
+        writes: u32,
+        act: impl FnOnce(&mut Consumer) -> R,
+    ) -> Option<R> {
+        consumer.member.parts().die_before_write(writes);
+        let outcome = self.outcome(|| act(consumer));
+        consumer.member.parts().die_before_write(u32::MAX);
+        outcome
+    }
+
+    fn outcome<R>(&self, act: impl FnOnce() -> R) -> Option<R> {
+        match catch_unwind(AssertUnwindSafe(act)) {
+            Ok(done) => Some(done),
+            Err(died) if died.is::<Died>() => {
+                self.0.store(true, Ordering::Relaxed);
+                None
+            }
+            Err(other) => std::panic::resume_unwind(other),
+        }
     }
 }
 

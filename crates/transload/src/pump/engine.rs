@@ -153,7 +153,7 @@ impl Engine {
             }
             // Its messages are put back.
             (Transfer::Quarantined { .. }, _) if self.feed.keeps_until_delivered() => {
-                flight.state = State::GivenUp
+                flight.state = State::GivenUp;
             }
             (Transfer::Quarantined { .. }, _) => self.give_up(index, "the device is lost"),
         }
@@ -444,7 +444,7 @@ impl Engine {
         }
     }
 
-    fn report(mut self, elapsed: Duration) -> Report {
+    fn report(self, elapsed: Duration) -> Report {
         // What is still in flight comes back or is quarantined now.
         drop((self.flights, self.stream));
         self.feed.settle(self.control.delivered.value() + self.control.dropped.value());

@@ -22,6 +22,19 @@ impl SlotLayout {
         }
     }
 
+    /// The number by which a region that processes share says, in its `user_word`, how messages lie in its buffers.
+    pub fn code(self) -> u64 {
+        match self {
+            Self::Dense => 1,
+            Self::Prefixed => 2,
+        }
+    }
+
+    /// The layout that a number stands for, if it stands for one.
+    pub fn of_code(code: u64) -> Option<Self> {
+        [Self::Dense, Self::Prefixed].into_iter().find(|layout| layout.code() == code)
+    }
+
     /// Completes a slot whose payload of so many bytes is in its place.
     ///
     /// # Panics

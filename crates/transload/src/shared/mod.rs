@@ -94,12 +94,12 @@ pub use lent::SharedLent;
 pub use member_error::{
     ConsumerError, JoinError, OutOfBuffer, SendError, SendRefused, SharedAcquireError, TakeError,
 };
-pub use named::{NamedObject, named_objects, unlink_named};
+pub use named::{NamedObject, named_objects, unlink_dead_named, unlink_named};
 pub use pool::SharedPool;
 pub use provided::SharedStorage;
 pub use region::SharedRegion;
 pub use ring::SharedRing;
-pub use statistics::{Holder, SharedStatistics};
+pub use statistics::{Holder, SharedStatistics, Taker};
 pub use transload_core::{Poisoned, Recovered, SharedMessage};
 
 pub use crate::fork::ForkedChild;

@@ -94,6 +94,15 @@ pub fn unlink_named(name: &str) -> Result<(), SharedError> {
     Folder::system()?.unlink(&file_name(name)?)
 }
 
+/// Takes a name away if nobody has its region open any more.
+///
+/// # Errors
+///
+/// [`SharedError::NameInUse`] if somebody has; else as [`unlink_named`], but a name that is not there is none.
+pub fn unlink_dead_named(name: &str) -> Result<(), SharedError> {
+    Folder::system()?.remove_dead(&file_name(name)?)
+}
+
 /// Makes a region with a name.
 pub(super) fn create(
     name: &str,

@@ -184,6 +184,19 @@ impl SharedRing {
         self.len() == 0
     }
 
+    /// How many messages have been published since the region was made: those at least that this thread has sent.
+    ///
+    /// Messages are done in the order of their places: once [`done`](SharedRing::done) has come to this number, all that
+    /// were sent before are where the consumer brings them, and no death can lose or repeat them any more.
+    pub fn published(&self) -> u64 {
+        if self.member.check_process().is_err() { 0 } else { self.member.parts().published() }
+    }
+
+    /// How many of the messages that were published are done, from the first on.
+    pub fn done(&self) -> u64 {
+        if self.member.check_process().is_err() { 0 } else { self.member.parts().done() }
+    }
+
     /// How many messages it has room for.
     pub fn capacity(&self) -> usize {
         self.member.region.ring_slots()

@@ -1,10 +1,10 @@
 //! What a region counts, and who holds what.
 
-use transload_core::{SharedCount, SlotState};
+use transload_core::{Recovered, SharedCount, SlotState};
 
 use super::entry::Entry;
 use super::locks::Byte;
-use super::member::parts;
+use super::member::{parts, recover_dead};
 use super::region::SharedRegion;
 
 /// Counts of a region, since it was made. Any member may have written them: they are for people to read.
@@ -55,7 +55,30 @@ pub struct Holder {
     pub sent: usize,
 }
 
+/// Who takes the messages of a region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Taker {
+    /// Its number among the members.
+    pub member: u16,
+    /// What it calls itself.
+    pub name: String,
+    /// Its process, by the number that it has in its own namespace.
+    pub pid: u32,
+    /// Whether the role is taken: else it has died, and nobody has followed.
+    pub alive: bool,
+}
+
 impl SharedRegion {
+    /// The consumer, or the last one if it died as such; nobody if that has left by itself.
+    pub fn taker(&self) -> Option<Taker> {
+        self.check_process().ok()?;
+        let member = parts(self).consumer();
+        let entry = (1..=self.members()).contains(&member).then(|| Entry::of(self, member))?;
+        let alive = self.locks().is_held(Byte::Consumer).unwrap_or(true);
+        Some(Taker { member, name: entry.name(), pid: entry.pid(), alive })
+    }
+
     /// Counts of the region. Looks at each buffer's word.
     pub fn statistics(&self) -> SharedStatistics {
         if self.check_process().is_err() {
@@ -121,6 +144,15 @@ impl SharedRegion {
         let live = |number| Entry::of(self, number).is_live();
         holders.retain(|holder| has(holder) || (holder.member != 0 && live(holder.member)));
         holders
+    }
+
+    /// Gives back what members had that are proven to be dead, and says what it found: for those who are no member.
+    /// Members have [`SharedPool::recover`](super::SharedPool::recover), and do it by themselves.
+    pub fn recover(&self) -> Recovered {
+        if self.check_process().is_err() {
+            return Recovered::default();
+        }
+        recover_dead(self, &parts(self), None)
     }
 
     fn indices(&self) -> std::ops::Range<u32> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use transload::device::{CopyError, Device, Payload, Refused, StreamOptions, Transfer, Upload};
 use transload::region::{Access, Region};
-use transload::shared::{SharedBatch, SharedConsumer, SharedPool, SharedRegion};
+use transload::shared::{SharedBatch, SharedConsumer, SharedLease, SharedPool, SharedRegion};
 
 use super::rig::{Random, all_of, bring, finish, next};
 use super::subject::{Gated, Run};
@@ -39,7 +39,7 @@ impl SharedRig {
     /// in that order; and gives the bytes.
     pub fn send(&mut self, order: &[usize]) -> Vec<u8> {
         let mut leases: Vec<_> = order.iter().map(|_| Some(self.pool.try_acquire().unwrap())).collect();
-        leases.sort_by_key(|lease| lease.as_ref().map(|lease| lease.index()));
+        leases.sort_by_key(|lease| lease.as_ref().map(SharedLease::index));
         let size = self.pool.buffer_size();
         let mut bytes = vec![0; order.len() * size];
         self.random.fill(&mut bytes);

@@ -1,7 +1,6 @@
 //! The pump over a ring that processes share: each message is delivered, counted as dropped, or left to the next consumer.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use transload::pump::{Intake, OnFull, Pump, PumpError, PumpHandle, PumpOptions, 
 use transload::shared::{SharedPool, SharedRegion, TakeError};
 use transload_conformance::faulty::Call;
 use transload_conformance::watchdog::{until, watch};
+use transload_core::Flag;
 
 use crate::kit::{Collected, DRAIN, MESSAGE, balanced, devices, faulty_host, options, ring};
 
@@ -100,15 +100,15 @@ fn stop(running: PumpHandle) -> Report {
 /// A sink that waits until it may go on.
 #[derive(Clone, Default)]
 struct Held {
-    open: Arc<AtomicBool>,
-    entered: Arc<AtomicBool>,
+    open: Arc<Flag>,
+    entered: Arc<Flag>,
     back: Collected,
 }
 
 impl Sink for Held {
     fn receive(&mut self, messages: &[u8], message_size: usize) -> io::Result<()> {
-        self.entered.store(true, Ordering::SeqCst);
-        assert!(until(|| self.open.load(Ordering::SeqCst)));
+        self.entered.raise();
+        assert!(until(|| self.open.is_raised()));
         self.back.receive(messages, message_size)
     }
 }
@@ -146,7 +146,9 @@ fn many_senders_lose_nothing_and_keep_their_orders() {
                 })
             })
             .collect();
-        senders.into_iter().for_each(|sender| sender.join().unwrap());
+        for sender in senders {
+            sender.join().unwrap();
+        }
         assert_eq!(stop(running).delivered, 6000);
         for sender in 0..3 {
             let of_it = back.numbers().into_iter().filter(|number| number >> 32 == sender);
@@ -280,13 +282,13 @@ fn buffers_are_kept_until_the_sink_has_the_messages_and_lent_until_they_have_lan
         assert!(until(|| faults.count(Call::Submit) == 1));
         assert_eq!((rig.held(), rig.free().0), ((0, 4), BUFFERS - 4), "a driver may read them");
         gate.open();
-        assert!(until(|| sink.entered.load(Ordering::SeqCst)));
+        assert!(until(|| sink.entered.is_raised()));
         assert_eq!(
             (rig.held(), rig.free().0),
             ((4, 0), BUFFERS - 4),
             "they have landed, and are not delivered"
         );
-        sink.open.store(true, Ordering::SeqCst);
+        sink.open.raise();
         assert!(until(|| rig.free().0 == BUFFERS));
         assert_eq!(stop(running).delivered, 4);
         assert_eq!(sink.back.numbers(), [0, 1, 2, 3]);
@@ -388,11 +390,11 @@ fn a_stop_ends_although_senders_go_on() {
         let rig = Rig::new();
         let device = transload::device::host::HostDevice::new();
         let running = rig.pump(&device).spawn().unwrap();
-        let over = Arc::new(AtomicBool::new(false));
+        let over = Arc::new(Flag::new());
         let sender = std::thread::spawn({
             let (pool, over) = (rig.sender.clone(), over.clone());
             move || {
-                while !over.load(Ordering::SeqCst) {
+                while !over.is_raised() {
                     let _ = pool.ring().send_copy_timeout(&[1; MESSAGE], Duration::from_millis(1));
                 }
             }
@@ -402,7 +404,7 @@ fn a_stop_ends_although_senders_go_on() {
         let report = running.stop(Duration::from_hours(1));
         balanced(&report);
         assert_eq!(report.dropped, 0);
-        over.store(true, Ordering::SeqCst);
+        over.raise();
         sender.join().unwrap();
     });
 }

@@ -2,6 +2,8 @@
 
 mod direct;
 mod generate;
+#[cfg(target_os = "linux")]
+mod members;
 mod outlet;
 mod read;
 mod sockets;
@@ -10,6 +12,8 @@ mod thread;
 
 pub(super) use direct::{Direct, DirectFile};
 pub(super) use generate::Generate;
+#[cfg(target_os = "linux")]
+pub(super) use members::Members;
 pub(super) use outlet::Outlet;
 pub(super) use read::Read;
 pub(super) use sockets::{Listener, SocketFile, Sockets};

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use transload_core::Flag;
 
 use super::{Ended, Outlet, Why};
-use crate::failure::Failure;
+use crate::assembler::{Assembler, Broken, Last};
 use crate::framing::Framing;
-use crate::pump::assembler::{Assembler, Broken, Last};
 use crate::pump::digest::Digests;
 use crate::pump::tally::Tally;
 
@@ -55,18 +54,6 @@ impl From<Halt> for Ended {
             Halt::Source(why) => Ok(why),
             Halt::Broken(broken) => Err(broken.into()),
         }
-    }
-}
-
-impl From<Broken> for Failure {
-    fn from(broken: Broken) -> Self {
-        let fix = match broken {
-            Broken::Partial { .. } => {
-                "check the input, --message-size and --framing; --framing stream takes any length".to_owned()
-            }
-            Broken::TooLong { length, .. } => format!("use --message-size {length} or more"),
-        };
-        Self::new("source", broken).fix(fix)
     }
 }
 

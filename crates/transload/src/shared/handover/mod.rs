@@ -74,7 +74,7 @@ mod wire;
 pub use entry::{attach, create, create_or_attach, look};
 pub use error::{FolderFault, HandoverError};
 pub use name::{Name, NameError};
-pub use names::{Life, Named, names};
+pub use names::{Life, Named, names, remove_stale};
 pub use post::Post;
 pub use steward::{Standing, Steward};
 pub use terms::Terms;

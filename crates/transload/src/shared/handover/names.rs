@@ -74,6 +74,16 @@ pub fn names() -> Result<Vec<Named>, HandoverError> {
     Ok(all)
 }
 
+/// Removes a name whose region nobody has any more; says whether it was there, and such a one.
+///
+/// # Errors
+///
+/// The folder cannot be used, or what has the name is no socket.
+pub fn remove_stale(name: &Name, terms: &Terms) -> Result<bool, HandoverError> {
+    let Some(place) = Place::find(name)? else { return Ok(false) };
+    place.remove_if_stale(&place.observe()?, terms.patience)
+}
+
 fn life(name: &Name, place: &Place) -> Life {
     match call(name, place, &Terms::new().patience(PATIENCE), Wish::Watch) {
         Ok(Some(granted)) => {

@@ -95,9 +95,14 @@ impl Place {
         Presence::declare(&self.folder, &self.file)
     }
 
+    /// Looks at who has the region, without having it.
+    pub(super) fn observe(&self) -> Result<Presence, HandoverError> {
+        Presence::observe(&self.folder, &self.file)
+    }
+
     /// Whether any process has the region of this name.
     pub(super) fn has_anybody(&self) -> Result<bool, HandoverError> {
-        Presence::observe(&self.folder, &self.file)?.has_others()
+        self.observe()?.has_others()
     }
 
     /// Connects to whoever listens; nothing if nobody does.
@@ -160,16 +165,17 @@ impl Place {
         }
     }
 
-    /// Removes the name if nobody has its region any more.
+    /// Removes the name if nobody but whoever asks has its region; says whether it did.
     pub(super) fn remove_if_stale(
         &self,
         presence: &Presence,
         patience: Duration,
-    ) -> Result<(), HandoverError> {
+    ) -> Result<bool, HandoverError> {
         let _lock = self.lock(patience)?;
-        if self.mark().is_some() && !presence.has_others()? && self.connect()?.is_none() {
+        let is_stale = self.mark().is_some() && !presence.has_others()? && self.connect()?.is_none();
+        if is_stale {
             self.unlink()?;
         }
-        Ok(())
+        Ok(is_stale)
     }
 }

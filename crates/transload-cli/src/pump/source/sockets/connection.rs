@@ -12,7 +12,7 @@ use transload::proactor::{IoError, ReceivePool, Received, Socket};
 use transload::pump::{Drained, Remainder, SocketIntake, SocketIntakeError};
 
 use super::hub::{Hub, Way};
-use crate::pump::assembler::Broken;
+use crate::assembler::Broken;
 use crate::pump::source::{Halt, Why};
 
 /// How often a connection takes what is there before others have their turn.

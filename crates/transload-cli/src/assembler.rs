@@ -1,12 +1,13 @@
 //! Cuts bytes that come in pieces into payloads.
 
+use crate::failure::Failure;
 use crate::framing::{Framing, HEADER_BYTES};
 
 /// Cuts the bytes of one input, which come in pieces of any size, into payloads.
 ///
 /// A payload that lies within a piece is handed out in place; of others, what has come is kept until the rest has.
 #[derive(Debug)]
-pub(super) struct Assembler {
+pub(crate) struct Assembler {
     framing: Framing,
     message_size: usize,
     /// What has come of a payload that is not whole.
@@ -28,7 +29,7 @@ pub(super) struct Assembler {
 
 /// How an input ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Last<'a> {
+pub(crate) enum Last<'a> {
     /// Between two messages.
     Nothing,
     /// With a message that its end makes whole.
@@ -39,7 +40,7 @@ pub(super) enum Last<'a> {
 
 /// An input does not keep to its framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Broken {
+pub(crate) enum Broken {
     #[error(
         "the input ends within message {number}, which begins at offset {offset}: {there} of {wanted} bytes are there"
     )]
@@ -50,8 +51,20 @@ pub(super) enum Broken {
     TooLong { number: u64, offset: u64, length: u64, message_size: usize },
 }
 
+impl From<Broken> for Failure {
+    fn from(broken: Broken) -> Self {
+        let fix = match broken {
+            Broken::Partial { .. } => {
+                "check the input, --message-size and --framing; --framing stream takes any length".to_owned()
+            }
+            Broken::TooLong { length, .. } => format!("use --message-size {length} or more"),
+        };
+        Self::new("source", broken).fix(fix)
+    }
+}
+
 impl Assembler {
-    pub(super) fn new(framing: Framing, message_size: usize) -> Self {
+    pub(crate) fn new(framing: Framing, message_size: usize) -> Self {
         Self {
             framing,
             message_size,
@@ -67,7 +80,7 @@ impl Assembler {
     }
 
     /// Takes bytes off the front of a piece, up to the end of a message if that is in it, and hands out its payload.
-    pub(super) fn next<'a, 'piece: 'a>(
+    pub(crate) fn next<'a, 'piece: 'a>(
         &'a mut self,
         piece: &mut &'piece [u8],
     ) -> Result<Option<&'a [u8]>, Broken> {
@@ -82,12 +95,12 @@ impl Assembler {
     }
 
     /// A line that is already too long, though its end has not come.
-    pub(super) fn too_long(&self) -> Option<Broken> {
+    pub(crate) fn too_long(&self) -> Option<Broken> {
         self.is_overlong().then(|| self.broken_by(self.line_bytes))
     }
 
     /// The input has ended.
-    pub(super) fn end(&mut self) -> Result<Last<'_>, Broken> {
+    pub(crate) fn end(&mut self) -> Result<Last<'_>, Broken> {
         if std::mem::take(&mut self.handed_out) {
             self.partial.clear();
         }

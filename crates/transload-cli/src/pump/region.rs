@@ -1,0 +1,131 @@
+//! A region that processes share, as this pump has it: made, or taken over from one that has died.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use transload::memory::Policy;
+use transload::pump::Report;
+use transload::shared::handover::{Name, Steward, Terms, create_or_attach};
+use transload::shared::{ConsumerError, SharedConsumer, SharedPool, SharedRegion, SharedRegionBuilder};
+
+use super::args::{Pages, PumpArgs};
+use super::report::RegionWords;
+use crate::failure::Failure;
+
+/// How many processes may take part at a time.
+const MEMBERS: usize = 256;
+
+/// How long the role of a consumer that was killed may stay taken: until the kernel has put its process away.
+const AFTERLIFE: Duration = Duration::from_secs(1);
+
+/// The region, and this process's part in it. It leaves when this is dropped.
+#[derive(Debug)]
+pub(super) struct SharedSource {
+    // Dropped first: it has a handle of the pool.
+    steward: Steward,
+    pool: SharedPool,
+    name: Name,
+    created: bool,
+    /// The process that was the consumer when it died.
+    taken_over_from: Option<u32>,
+    /// How many members had left when this one came.
+    left_before: u64,
+}
+
+impl SharedSource {
+    /// Makes the region or gets it, serves it, and becomes its consumer.
+    pub(super) fn open(
+        args: &PumpArgs,
+        name: &Name,
+        buffer_size: usize,
+    ) -> Result<(Self, SharedConsumer), Failure> {
+        let terms = args.allow_uid.iter().fold(Terms::new(), |terms, &uid| terms.allow_uid(uid));
+        let layout = args.framing().layout().code();
+        let make = || memory(args, buffer_size).members(MEMBERS).user_word(layout).create();
+        let (region, post, created) = create_or_attach(name, &terms, make)?;
+        if region.buffer_size() != buffer_size || region.user_word() != layout {
+            return Err(mismatch(args, name, buffer_size, &region));
+        }
+        // Before our own entry may take the place of the one that it names.
+        let before = region.taker().filter(|_| !created);
+        let pool = SharedPool::join(&region, "transload pump")?;
+        let looking = pool.clone();
+        let steward = Steward::start(post, move || {
+            looking.recover();
+        })?;
+        let consumer = consumer(&pool)?;
+        pool.recover();
+        let left_before = region.statistics().left;
+        let taken_over_from = before.map(|before| before.pid);
+        Ok((Self { steward, pool, name: name.clone(), created, taken_over_from, left_before }, consumer))
+    }
+
+    /// How many members have left since it came.
+    pub(super) fn left(&self) -> u64 {
+        self.pool.statistics().left.saturating_sub(self.left_before)
+    }
+
+    /// For people, and for programs that look for this line.
+    pub(super) fn announcement(&self) -> String {
+        match (self.created, self.taken_over_from) {
+            (true, _) => format!("shm:{}", self.name),
+            (false, Some(pid)) => format!("shm:{}, taken over from process {pid}, which has died", self.name),
+            (false, None) => format!("shm:{}, which was there", self.name),
+        }
+    }
+
+    pub(super) fn words(&self, report: &Report) -> RegionWords {
+        tracing::debug!(standing = ?self.steward.standing(), "leaves the region");
+        let statistics = self.pool.statistics();
+        RegionWords {
+            name: self.name.to_string(),
+            id: format!("{:032x}", self.pool.region().id()),
+            created: self.created,
+            taken_over_from: self.taken_over_from,
+            members: statistics.joined,
+            redelivered: report.redelivered,
+            pending: statistics.pending,
+            reclaimed: statistics.reclaimed,
+            quarantined: statistics.quarantined,
+        }
+    }
+}
+
+fn consumer(pool: &SharedPool) -> Result<SharedConsumer, Failure> {
+    let started = Instant::now();
+    loop {
+        match pool.ring().consumer() {
+            Err(ConsumerError::InUse { .. }) if started.elapsed() < AFTERLIFE => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            done => return Ok(done?),
+        }
+    }
+}
+
+/// What the buffers are to be like.
+fn memory(args: &PumpArgs, buffer_size: usize) -> SharedRegionBuilder {
+    let region = SharedRegion::builder(args.capacity, buffer_size);
+    let pages = Policy::from(args.pages_policy);
+    let region = match args.pages {
+        Pages::Default => region,
+        Pages::Transparent => region.transparent_pages(pages),
+        Pages::TwoMebibytes => region.pages_2m(pages),
+        Pages::OneGibibyte => region.pages_1g(pages),
+    };
+    let region = region.lock(args.lock.into());
+    match args.numa_node {
+        Some(node) => region.numa_node(node),
+        None => region,
+    }
+}
+
+fn mismatch(args: &PumpArgs, name: &Name, buffer_size: usize, region: &SharedRegion) -> Failure {
+    let (there, layout) = (region.buffer_size(), region.user_word());
+    Failure::usage(format!(
+        "shm:{name} is there already, with buffers of {there} bytes and layout {layout}; --message-size {} with this \
+         --framing needs {buffer_size} bytes and layout {}: use the options that it was made with",
+        args.message_size,
+        args.framing().layout().code()
+    ))
+}
