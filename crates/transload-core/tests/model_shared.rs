@@ -164,9 +164,10 @@ fn a_buffer_that_is_free_before_its_cell_is_caught() {
     assert_caught("spoilt", || weakened(Label::SharedFreeFirst, || dead_consumer(1, true)));
 }
 
-/// A consumer that is not dead gives up its part with a message in its hands, and dies while the next one waits for it.
-fn handed_over() {
-    explore(3, || {
+/// A consumer that is not dead gives up its part with a message in its hands, and dies, or puts it back, while the next
+/// one waits for it.
+fn handed_over(dies: bool) {
+    explore(3, move || {
         let model = Modelled::new(2, 2);
         let _ = model.send(&model.member(1), 1).unwrap();
         let mut first = Consumer::new(&model, 2);
@@ -181,7 +182,11 @@ fn handed_over() {
         };
         let message = first.member.message(&first.notes, &taken, 0).unwrap();
         assert_eq!(model.read(message.index), 1);
-        assert_eq!(model.recover(2), Recovered { put_back: 1, ..Recovered::default() });
+        if dies {
+            assert_eq!(model.recover(2), Recovered { put_back: 1, ..Recovered::default() });
+        } else {
+            first.member.put_back(&first.notes, taken).unwrap();
+        }
         let (mut next, early) = other.join().unwrap();
         assert!(early || next.receive_over().is_ok());
         assert_eq!(next.delivered, [(1, true)]);
@@ -191,12 +196,15 @@ fn handed_over() {
 
 #[test]
 fn a_consumer_waits_for_what_the_last_one_has() {
-    handed_over();
+    handed_over(true);
+    handed_over(false);
 }
 
 #[test]
 fn a_relaxed_lend_to_the_next_consumer_is_caught() {
-    assert_caught(RACE, || weakened(Label::SharedLend, handed_over));
+    for dies in [true, false] {
+        assert_caught(RACE, || weakened(Label::SharedLend, || handed_over(dies)));
+    }
 }
 
 /// A recovery dies at any write, and another one does the rest. The dead member had a message taken, one sent and a
@@ -216,7 +224,7 @@ fn dying_recovery() {
         };
         let next = receive_beside(&model, 1);
         let parts = model.parts();
-        let first = deaths.until(&parts, writes, || parts.recover(1, &model.fences).0);
+        let first = deaths.until(&parts, writes, || parts.recover(1, &model.fences));
         let second = model.recover(1);
         let live = live.join().unwrap();
         let mut next = next.join().unwrap();

@@ -8,6 +8,7 @@ use crate::half_made;
 use crate::operation::Operation;
 use crate::path::Path;
 use crate::scene::{Fault, Outcome, Scene};
+use crate::victim::Victim;
 
 /// What came out of all deaths of one operation.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub struct Deaths {
 /// # Panics
 ///
 /// If the victim does not go as it should.
-pub fn kill_everywhere(operation: Operation, victim: &str) -> Deaths {
+pub fn kill_everywhere(operation: Operation, victim: &Victim) -> Deaths {
     let path = Path::record(operation, victim).unwrap();
     kill(operation, victim, &path, path.points())
 }
@@ -38,12 +39,12 @@ pub fn kill_everywhere(operation: Operation, victim: &str) -> Deaths {
 /// # Panics
 ///
 /// If the victim does not go as it should.
-pub fn kill_at_events(operation: Operation, victim: &str) -> Deaths {
+pub fn kill_at_events(operation: Operation, victim: &Victim) -> Deaths {
     let path = Path::record(operation, victim).unwrap();
     kill(operation, victim, &path, path.events())
 }
 
-fn kill(operation: Operation, victim: &str, path: &Path, at: impl Iterator<Item = usize>) -> Deaths {
+fn kill(operation: Operation, victim: &Victim, path: &Path, at: impl Iterator<Item = usize>) -> Deaths {
     let started = Instant::now();
     let (mut points, mut whole, mut outcomes, mut faults) = (0, 0, BTreeMap::new(), Vec::new());
     for point in at {

@@ -11,6 +11,7 @@ use crate::half_made;
 use crate::operation::Operation;
 use crate::scene::Scene;
 use crate::trace::{Stop, Tracee, place_children_alike};
+use crate::victim::Victim;
 
 /// No operation has more steps than that.
 const MOST: usize = 100_000;
@@ -47,7 +48,7 @@ impl Path {
     /// # Errors
     ///
     /// The kernel's; or the operation does not end.
-    pub fn record(operation: Operation, victim: &str) -> io::Result<Path> {
+    pub fn record(operation: Operation, victim: &Victim) -> io::Result<Path> {
         place_children_alike()?;
         let mut scene = Scene::new(operation);
         let mut tracee = scene.start(victim);

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::process::Command;
 
 use transload::shared::{
     Recovered, SendError, SharedAcquireError, SharedConsumer, SharedLease, SharedPool, SharedRegion,
@@ -10,10 +9,11 @@ use transload::shared::{
 };
 use transload_core::{FullBarrier, SharedWord, Sleeper, SlotState};
 
-use crate::inherit::Inherited;
+use crate::inherit::start_with;
 use crate::interplay::Interplay;
 use crate::operation::{EXIT_DONE, EXIT_EMPTY, EXIT_EXHAUSTED, EXIT_FULL, Operation, VICTIM_ID};
 use crate::trace::Tracee;
+use crate::victim::Victim;
 use crate::view::{Published, Slot, View, full_cell};
 
 /// The member that goes on.
@@ -251,11 +251,11 @@ impl Scene {
     /// # Panics
     ///
     /// If it does not come to that.
-    pub fn start(&self, victim: &str) -> Tracee {
-        let mut command = Command::new(victim);
+    pub fn start(&self, victim: &Victim) -> Tracee {
+        let mut command = victim.command();
         command.arg(self.operation.name());
-        let file = Inherited::new(self.region().file_for_peer().unwrap());
-        file.start(&mut command, Tracee::start).unwrap()
+        let file = self.region().file_for_peer().unwrap();
+        start_with(vec![file], &mut command, Tracee::start).unwrap()
     }
 
     /// Sends a message as the survivor.

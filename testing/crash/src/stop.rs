@@ -8,6 +8,7 @@ use crate::operation::Operation;
 use crate::path::Path;
 use crate::scene::{Fault, Scene};
 use crate::trace::{Stop, Tracee};
+use crate::victim::Victim;
 
 /// What becomes of a victim that was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub struct Stops {
 /// If the victim does not go as it should.
 pub fn stop_everywhere(
     operation: Operation,
-    victim: &str,
+    victim: &Victim,
     plays: &[Interplay],
     every: usize,
     all: bool,
@@ -63,7 +64,7 @@ pub fn stop_everywhere(
 
 fn stop(
     operation: Operation,
-    victim: &str,
+    victim: &Victim,
     path: &Path,
     point: usize,
     play: Interplay,

@@ -1,10 +1,25 @@
 //! Killed after each instruction.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use rustix::process::geteuid;
+use tempfile::TempDir;
+use transload_conformance::confinement::NOBODY;
+use transload_conformance::skip::skip;
+use transload_conformance::watchdog::long_output;
+
 use transload_crash::kill::{Deaths, kill_at_events, kill_everywhere};
 use transload_crash::operation::Operation;
+use transload_crash::victim::{VARIABLE, Victim};
+
+const VICTIM: &str = env!("CARGO_BIN_EXE_victim");
 
 fn deaths(name: &str) -> Deaths {
-    let deaths = kill_everywhere(Operation::of(name).unwrap(), env!("CARGO_BIN_EXE_victim"));
+    let deaths = kill_everywhere(Operation::of(name).unwrap(), &Victim::new(VICTIM));
     println!("{deaths}");
     deaths
 }
@@ -61,7 +76,7 @@ macro_rules! survives_its_events {
     ($($test:ident $name:literal)*) => { $(
         #[test]
         fn $test() {
-            let deaths = kill_at_events(Operation::of($name).unwrap(), env!("CARGO_BIN_EXE_victim"));
+            let deaths = kill_at_events(Operation::of($name).unwrap(), &Victim::new(VICTIM));
             println!("{deaths}");
             assert!(deaths.faults.is_empty(), "{deaths}");
         }
@@ -82,4 +97,47 @@ is_caught! {
     twin_recover "twin-recover" "arrived, not"
     twin_finish "twin-finish" "arrived, not"
     twin_take "twin-take" "in the ring no more"
+}
+
+/// A folder that anybody can read, with copies of these files in it.
+fn for_anybody(files: &[PathBuf]) -> (TempDir, Vec<PathBuf>) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let copy = |file: &PathBuf| {
+        let copy = folder.path().join(file.file_name().unwrap());
+        fs::copy(file, &copy).unwrap();
+        copy
+    };
+    let copies = files.iter().map(copy).collect();
+    (folder, copies)
+}
+
+/// Who survives is root, who dies is nobody, and cannot open the memory anew: the description that it was sent is its own.
+#[test]
+fn a_member_of_another_user() {
+    if !geteuid().is_root() {
+        return skip("a_member_of_another_user", "only root can start what another user runs");
+    }
+    let (_folder, copies) = for_anybody(&[VICTIM.into()]);
+    let victim = Victim::of_user(copies[0].clone(), NOBODY);
+    for name in ["acquire", "send", "take"] {
+        let deaths = kill_everywhere(Operation::of(name).unwrap(), &victim);
+        println!("as another user, {deaths}");
+        assert!(deaths.faults.is_empty(), "{deaths}");
+    }
+}
+
+/// Whoever runs the tests is nobody.
+#[test]
+fn as_nobody() {
+    if !geteuid().is_root() {
+        return skip("as_nobody", "only root can become nobody; these tests run as another user anyway");
+    }
+    let (_folder, copies) = for_anybody(&[VICTIM.into(), std::env::current_exe().unwrap()]);
+    let mut command = Command::new(&copies[1]);
+    command.args(["--exact", "acquire", "send", "take", "finish", "join_after_dead", "create", "open"]);
+    command.args(["--nocapture", "--test-threads=1"]).env(VARIABLE, &copies[0]);
+    let (status, said) = long_output(command.uid(NOBODY).gid(NOBODY).current_dir("/"));
+    println!("{said}");
+    assert!(status.success() && said.contains("7 passed"), "{said}");
 }

@@ -3,11 +3,12 @@
 use transload_crash::interplay::{INTERPLAYS, Interplay};
 use transload_crash::operation::Operation;
 use transload_crash::stop::{Stops, stop_everywhere};
+use transload_crash::victim::Victim;
 
 fn stops(name: &str, plays: &[Interplay], every: usize) -> Stops {
-    let (operation, victim) = (Operation::of(name).unwrap(), env!("CARGO_BIN_EXE_victim"));
+    let (operation, victim) = (Operation::of(name).unwrap(), Victim::new(env!("CARGO_BIN_EXE_victim")));
     let is_long = std::env::var_os("TRANSLOAD_LONG").is_some();
-    let stops = stop_everywhere(operation, victim, plays, if is_long { 1 } else { every }, is_long);
+    let stops = stop_everywhere(operation, &victim, plays, if is_long { 1 } else { every }, is_long);
     println!("{stops}");
     stops
 }

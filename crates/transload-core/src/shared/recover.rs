@@ -42,12 +42,15 @@ impl Recovered {
 
 impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
     /// Gives back what a dead member had: each of its buffers is freed, put back into the ring as a message, or kept from
-    /// everybody for ever. Says what it found, and whom to wake.
+    /// everybody for ever.
     ///
     /// The caller knows that the member is dead, that nobody else recovers it, and that nobody gets its number meanwhile.
     /// May be stopped anywhere, by death too, and done again.
+    ///
+    /// Whoever sleeps is to be woken then, whether or not it has announced that: the dead member may have taken an
+    /// announcement away, and died before it woke anybody.
     #[expect(clippy::cast_possible_truncation, reason = "at most 2^24 buffers")]
-    pub fn recover(&self, dead: u16, barrier: &impl Barrier) -> (Recovered, [(Sleeper, bool); 2]) {
+    pub fn recover(&self, dead: u16, barrier: &impl Barrier) -> Recovered {
         let mut found = Recovered::default();
         let buffers = self.buffers();
         for first in (0..buffers).step_by(PART) {
@@ -60,9 +63,11 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SharedParts<W, F> {
         self.add(SharedCount::Reclaimed, found.freed);
         self.add(SharedCount::Quarantined, found.quarantined);
         barrier.light();
-        let wake = [Sleeper::Consumer, Sleeper::Room]
-            .map(|sleeper| (sleeper, self.sleeper(sleeper).take_announcement()));
-        (found, wake)
+        for sleeper in [Sleeper::Consumer, Sleeper::Room] {
+            // Whoever is about to sleep then does not.
+            self.sleeper(sleeper).take_announcement();
+        }
+        found
     }
 
     /// The slots from `first` on, as many as `words` has room for.

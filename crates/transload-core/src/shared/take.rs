@@ -174,8 +174,8 @@ where
         self.check()?;
         let mut first = reader.next;
         let mut count = 0;
-        // Beyond all cells there is nothing that has not been looked at.
-        for _ in 0..self.parts.ring_slots() {
+        // So many may an earlier consumer have had and be done with, and so many follow.
+        for _ in 0..2 * self.parts.ring_slots() {
             if count == max {
                 break;
             }
@@ -199,13 +199,6 @@ where
             }
         }
         if count == 0 { Err(SharedTakeError::Empty) } else { Ok(SharedTaken { first, count }) }
-    }
-
-    /// Messages that are published behind this place: at some moment during the call, and at most the ring's size.
-    pub fn ahead(&self, reader: &SharedReader) -> usize {
-        let ahead = self.parts.tail().load(Ordering::Relaxed).wrapping_sub(reader.next);
-        // The tail is a hint, which may be behind what was taken already.
-        usize::try_from(ahead).map_or(0, |ahead| if ahead > self.parts.ring_slots() { 0 } else { ahead })
     }
 
     /// Whether a message can be taken at this place.
@@ -424,13 +417,14 @@ where
     ) -> Result<(), Poisoned> {
         self.check()?;
         for nth in 0..taken.count {
-            let index = notes.index(taken.first.wrapping_add(nth as u64));
+            let index = notes.forget(taken.first.wrapping_add(nth as u64));
             let word = self.let_go(index);
             self.parts.step();
+            // SYNC: shared-lend (release): our use of the bytes comes before the next consumer's.
             let swapped = self.own_slot(index).compare_exchange(
                 word.0,
                 word.put_back().0,
-                Ordering::Relaxed,
+                order!(SharedLend, Release),
                 Ordering::Relaxed,
             );
             if swapped.is_err() {

@@ -68,6 +68,6 @@ impl Memory {
     }
 
     pub(crate) fn recover(&self, dead: u16) -> Recovered {
-        self.parts().recover(dead, &FullBarrier).0
+        self.parts().recover(dead, &FullBarrier)
     }
 }

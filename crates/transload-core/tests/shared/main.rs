@@ -6,4 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod kit;
+mod random;
 mod rules;
+mod scribble;
+mod shadow;

@@ -82,7 +82,7 @@ impl Modelled {
     }
 
     pub fn recover(&self, dead: u16) -> Recovered {
-        self.parts().recover(dead, &self.fences).0
+        self.parts().recover(dead, &self.fences)
     }
 
     pub fn write(&self, index: u32, value: u64) {

@@ -52,8 +52,8 @@ impl Member {
         let parts = parts(region);
         let (number, lock) = free_number(region)?;
         // Whoever had the number before may have died with buffers in its hands.
-        let (recovered, wake) = parts.recover(number, &SwapBarrier);
-        wait::wake(&parts, wake);
+        let recovered = parts.recover(number, &SwapBarrier);
+        wait::wake_everybody(&parts);
         let entry = Entry::of(region, number);
         if entry.is_live() {
             parts.add(SharedCount::Left, 1);
@@ -113,13 +113,13 @@ impl Drop for Member {
         }
         let parts = self.core.parts();
         // What was forgotten rather than dropped.
-        let (left, wake) = parts.recover(self.core.number(), &SwapBarrier);
+        let left = parts.recover(self.core.number(), &SwapBarrier);
         if !left.is_empty() {
             tracing::warn!(?left, "buffers were forgotten by a member that leaves");
         }
         Entry::of(&self.region, self.core.number()).leave();
         parts.add(SharedCount::Left, 1);
-        wait::wake(parts, wake);
+        wait::wake_everybody(parts);
         drop(self.lock.take());
     }
 }
@@ -152,13 +152,13 @@ pub(super) fn recover_number(region: &SharedRegion, parts: &Parts, number: u16) 
         }
     };
     let entry = Entry::of(region, number);
-    let (recovered, wake) = parts.recover(number, &SwapBarrier);
+    let recovered = parts.recover(number, &SwapBarrier);
     if entry.is_live() {
         tracing::info!(number, pid = entry.pid(), ?recovered, "a member has died");
         entry.leave();
         parts.add(SharedCount::Left, 1);
     }
-    wait::wake(parts, wake);
+    wait::wake_everybody(parts);
     drop(lock);
     Some(recovered)
 }

@@ -83,9 +83,9 @@ pub(super) fn wake_all(word: &FutexWord) {
     let _ = futex::wake(word.as_atomic(), futex::Flags::empty(), i32::MAX.unsigned_abs());
 }
 
-/// Wakes whom a recovery says.
-pub(super) fn wake(parts: &Parts, whom: [(Sleeper, bool); 2]) {
-    for (sleeper, _) in whom.into_iter().filter(|(_, waits)| *waits) {
+/// Wakes everybody, after a recovery.
+pub(super) fn wake_everybody(parts: &Parts) {
+    for sleeper in [Sleeper::Consumer, Sleeper::Room] {
         wake_all(parts.sleeper(sleeper));
     }
 }

@@ -1,18 +1,41 @@
-//! A member of a region that is stopped, stepped and killed: `victim OPERATION DESCRIPTOR`.
+//! A member of a region that is stopped and killed: `victim OPERATION DESCRIPTOR`, stepped by whoever started it, or
+//! `victim campaign ROLE NUMBER LIFE SEED DESCRIPTOR DESCRIPTOR`, on its own, or `victim hold DESCRIPTOR`, which waits.
 
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::process::ExitCode;
 
+use transload_crash::campaign::actor::{Role, act};
+use transload_crash::holder::hold;
+use transload_crash::inherit::inherited;
 use transload_crash::operation::{Operation, perform};
 use transload_crash::trace::let_parent_trace;
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    let operation = arguments.next().and_then(|name| Operation::of(&name)).expect("an operation");
-    let number = arguments.next().and_then(|number| number.parse().ok()).expect("a descriptor");
-    // SAFETY: whoever started this process left that descriptor to it, and nobody else in it knows it.
-    let file = unsafe { OwnedFd::from_raw_fd(number) };
-    let_parent_trace().expect("a parent that traces");
-    let code = perform(operation, file);
-    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+    match run(std::env::args().skip(1)) {
+        Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
+        Err(why) => {
+            #[expect(clippy::print_stderr, reason = "a command line")]
+            {
+                eprintln!("victim: {why}");
+            }
+            ExitCode::from(125)
+        }
+    }
+}
+
+fn run(mut arguments: impl Iterator<Item = String>) -> Result<i32, String> {
+    let first = arguments.next().ok_or("nothing to do")?;
+    if first == "campaign" {
+        let role = arguments.next().as_deref().and_then(Role::of).ok_or("no such role")?;
+        let mut number =
+            || arguments.next().and_then(|number| number.parse().ok()).ok_or("a number is missing");
+        let numbers = [number()?, number()?, number()?];
+        return act(role, numbers, inherited(arguments.next())?, inherited(arguments.next())?).map(|()| 0);
+    }
+    if first == "hold" || first == "hold-and-fork" {
+        return hold(inherited(arguments.next())?, first == "hold-and-fork").map(|()| 0);
+    }
+    let operation = Operation::of(&first).ok_or("no such operation")?;
+    let file = inherited(arguments.next())?;
+    let_parent_trace().map_err(|error| error.to_string())?;
+    Ok(perform(operation, file))
 }
