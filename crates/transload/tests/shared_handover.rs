@@ -106,6 +106,16 @@ fn one_of_two_creators_wins() {
     let mut racers = [Process::start(&name), Process::start(&name)];
     let mut wins = [0; 2];
     for round in 0..ROUNDS {
+        // Those who take what there is get the same.
+        for racer in &mut racers {
+            racer.say("either");
+        }
+        assert_eq!(racers[0].hear(), racers[1].hear(), "round {round}");
+        for racer in &mut racers {
+            assert_eq!(racer.ask("leave"), "left");
+        }
+        assert!(!is_there(&name), "round {round}");
+
         for racer in &mut racers {
             racer.say("create");
         }
