@@ -21,6 +21,7 @@ const OPTIONS: [&str; 27] = [
     "duration",
     "allow-uid",
     "connections",
+    "allow-uid",
     "io",
     "direct",
     "pool-buffers",

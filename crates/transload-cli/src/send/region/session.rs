@@ -97,8 +97,8 @@ impl Slots {
 /// Whether a pump takes from the region, as far as was seen.
 #[derive(Clone, Copy, Debug, Default)]
 struct Presence {
-    /// The last one that was seen: member, process, and since when.
-    last: Option<(u16, u32, u64)>,
+    /// The last one that was seen: member and process.
+    last: Option<(u16, u32)>,
     absent_since: Option<Instant>,
     is_told: bool,
 }
@@ -212,10 +212,8 @@ impl<'a> Session<'a> {
         if self.part.steward.standing() == Standing::Superseded {
             return self.go_over(watch);
         }
-        let holders = self.part.pool.holders();
-        let pump = holders.iter().find(|holder| holder.consumer && holder.alive);
-        let pump = pump.map(|pump| (pump.member, pump.pid, pump.since));
-        let Some(pump) = pump else { return self.miss_pump() };
+        let taker = self.region().taker().filter(|taker| taker.alive);
+        let Some(pump) = taker.map(|taker| (taker.member, taker.pid)) else { return self.miss_pump() };
         let is_another = self.pump.last.is_some_and(|last| last != pump || self.pump.absent_since.is_some());
         self.reconnects += u64::from(is_another);
         if self.pump.is_told {
