@@ -124,13 +124,13 @@ impl Scene {
         let (messages, kept) = match self.operation {
             Operation::Acquire | Operation::TwinAcquire => (1, 1),
             Operation::AcquireNothing => (2, 2),
-            Operation::SendFull => (2, 0),
-            Operation::Take | Operation::TwinTake | Operation::Finish | Operation::TwinFinish => (3, 0),
-            Operation::IntoLeases | Operation::LendBatch | Operation::Quarantine => (3, 0),
-            Operation::FinishAll => (4, 0),
-            Operation::TakeBehindDead => (2, 0),
-            Operation::Recover | Operation::BecomeConsumer | Operation::TwinRecover => (0, 0),
-            Operation::SendTooLate | Operation::TakeNothing | Operation::JoinAfterDead => (0, 0),
+            Operation::Take | Operation::TwinTake => (3, 0),
+            Operation::SendFull | Operation::TakeBehindDead => (2, 0),
+            Operation::SendTooLate | Operation::TakeNothing => (0, 0),
+            // One more than it has taken, if there is room.
+            other if other.taken() > 0 => (3.max(other.taken() as u64), 0),
+            // All buffers are the dead member's.
+            _ if self.has_corpse() => (0, 0),
             _ => (1, 0),
         };
         if self.operation == Operation::TakeBehindDead {
@@ -160,11 +160,8 @@ impl Scene {
             }
             _ => {}
         }
-        if self.operation == Operation::JoinAfterDead {
-            self.bury(VICTIM);
-        }
-        if matches!(self.operation, Operation::Recover | Operation::BecomeConsumer | Operation::TwinRecover) {
-            self.bury(CORPSE);
+        if self.has_corpse() {
+            self.bury(if self.operation == Operation::JoinAfterDead { VICTIM } else { CORPSE });
         }
     }
 
@@ -298,7 +295,7 @@ impl Scene {
     /// What is not true.
     pub fn judge(mut self, has_begun: bool, has_ended: bool) -> Result<Outcome, Fault> {
         let left = self.view.published();
-        let lent = self.lent_by_victim();
+        let out = self.lent_by_victim();
         self.check_truth(&left, has_begun, has_ended)?;
         let recovered = self.recover()?;
         let (delivered, redelivered) = self.drain(&left)?;
@@ -309,10 +306,10 @@ impl Scene {
             put_back: recovered.put_back,
             quarantined: self.survivor.statistics().quarantined,
         };
-        if outcome.quarantined != lent {
-            return Err(format!("{} buffers are quarantined, not {lent}", outcome.quarantined));
+        if outcome.quarantined != out {
+            return Err(format!("{} buffers are quarantined, not {out}", outcome.quarantined));
         }
-        self.move_on(BUFFERS as usize - lent)?;
+        self.move_on(BUFFERS as usize - out)?;
         Ok(outcome)
     }
 
@@ -403,8 +400,9 @@ impl Scene {
     fn may_exit(&self, code: i32, play: Interplay) -> bool {
         use Operation::{Acquire, AcquireNothing, SendCopy, SendFull, SendTooLate, TakeNothing};
         match (self.operation, play) {
-            (Acquire, Interplay::Fill) => [EXIT_DONE, EXIT_EXHAUSTED].contains(&code),
-            (AcquireNothing, Interplay::Consume) => [EXIT_DONE, EXIT_EXHAUSTED].contains(&code),
+            (Acquire, Interplay::Fill) | (AcquireNothing, Interplay::Consume) => {
+                [EXIT_DONE, EXIT_EXHAUSTED].contains(&code)
+            }
             (AcquireNothing, _) => code == EXIT_EXHAUSTED,
             (SendFull, Interplay::Consume) | (SendCopy, Interplay::Fill) => {
                 [EXIT_DONE, EXIT_FULL].contains(&code)
