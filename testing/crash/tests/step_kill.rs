@@ -83,6 +83,8 @@ survives! { All:
     take_back "take-back"
     lend_batch "lend-batch"
     quarantine "quarantine"
+    put_back "put-back"
+    drop_unless_done "drop-unless-done"
 }
 
 survives! { Events:

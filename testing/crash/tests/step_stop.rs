@@ -61,6 +61,8 @@ survives! {
     take_back "take-back" 1
     lend_batch "lend-batch" 1
     quarantine "quarantine" 1
+    put_back "put-back" 1
+    drop_unless_done "drop-unless-done" 1
 }
 
 /// Whoever stands still is not dead.
