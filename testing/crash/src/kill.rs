@@ -24,24 +24,26 @@ pub struct Deaths {
     time: Duration,
 }
 
-/// Kills a victim after each instruction of an operation, the last time when it has returned.
-///
-/// # Panics
-///
-/// If the victim does not go as it should.
-pub fn kill_everywhere(operation: Operation, victim: &Victim) -> Deaths {
-    let path = Path::record(operation, victim).unwrap();
-    kill(operation, victim, &path, path.points())
+/// Where a victim is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Points {
+    /// After each instruction of its operation.
+    All,
+    /// Just before and just after each store to shared memory, and each system call.
+    Events,
 }
 
-/// Kills a victim just before and just after each store of an operation to shared memory, and each of its system calls.
+/// Kills a victim at each point of an operation, the last time when it has returned.
 ///
 /// # Panics
 ///
 /// If the victim does not go as it should.
-pub fn kill_at_events(operation: Operation, victim: &Victim) -> Deaths {
+pub fn kill_at(operation: Operation, victim: &Victim, at: Points) -> Deaths {
     let path = Path::record(operation, victim).unwrap();
-    kill(operation, victim, &path, path.events())
+    match at {
+        Points::All => kill(operation, victim, &path, path.points()),
+        Points::Events => kill(operation, victim, &path, path.events()),
+    }
 }
 
 fn kill(operation: Operation, victim: &Victim, path: &Path, at: impl Iterator<Item = usize>) -> Deaths {

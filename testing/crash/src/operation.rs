@@ -59,6 +59,10 @@ pub enum Operation {
     LendBatch,
     /// Keeping two taken messages that are lent to a device from everybody for ever.
     Quarantine,
+    /// Leaving two taken messages to the next consumer.
+    PutBack,
+    /// The same by dropping them, where they are lent and only done when it is said.
+    DropUnlessDone,
     /// Making a region.
     Create,
     /// Opening one.
@@ -82,14 +86,14 @@ pub enum Operation {
 }
 
 use Operation::{
-    Acquire, AcquireNothing, BecomeConsumer, Create, EndConsumer, Finish, FinishAll, IntoLeases, Join,
-    JoinAfterDead, Leave, Lend, LendBatch, Open, Quarantine, Recover, Release, Send, SendBehindDead,
-    SendCopy, SendFull, SendTooLate, Take, TakeBack, TakeBehindDead, TakeNothing, TwinAcquire, TwinFinish,
-    TwinRecover, TwinSend, TwinTake,
+    Acquire, AcquireNothing, BecomeConsumer, Create, DropUnlessDone, EndConsumer, Finish, FinishAll,
+    IntoLeases, Join, JoinAfterDead, Leave, Lend, LendBatch, Open, PutBack, Quarantine, Recover, Release,
+    Send, SendBehindDead, SendCopy, SendFull, SendTooLate, Take, TakeBack, TakeBehindDead, TakeNothing,
+    TwinAcquire, TwinFinish, TwinRecover, TwinSend, TwinTake,
 };
 
 /// All of them, by the names that they have on the victim's command line.
-const NAMES: [(&str, Operation); 31] = [
+const NAMES: [(&str, Operation); 33] = [
     ("acquire", Acquire),
     ("acquire-nothing", AcquireNothing),
     ("release", Release),
@@ -111,6 +115,8 @@ const NAMES: [(&str, Operation); 31] = [
     ("take-back", TakeBack),
     ("lend-batch", LendBatch),
     ("quarantine", Quarantine),
+    ("put-back", PutBack),
+    ("drop-unless-done", DropUnlessDone),
     ("create", Create),
     ("open", Open),
     ("join", Join),
@@ -164,14 +170,17 @@ impl Operation {
 
     /// How many messages are done once the victim has ended.
     pub fn done_in_the_end(self) -> usize {
-        let takes = matches!(self, Take | TakeBehindDead | TakeNothing);
-        if takes { 2 } else { self.taken() }
+        match self {
+            Take | TakeBehindDead | TakeNothing => 2,
+            PutBack | DropUnlessDone => 0,
+            _ => self.taken(),
+        }
     }
 
     /// How many messages the victim has taken before it begins.
     pub fn taken(self) -> usize {
         match self {
-            Finish | IntoLeases | LendBatch | Quarantine | TwinFinish => 2,
+            Finish | IntoLeases | LendBatch | Quarantine | PutBack | DropUnlessDone | TwinFinish => 2,
             FinishAll => 4,
             _ => 0,
         }
@@ -233,7 +242,9 @@ fn act(operation: Operation, view: &View, pool: &SharedPool) -> i32 {
                 Err(_) => EXIT_REFUSED,
             }
         }
-        Finish | FinishAll | IntoLeases | LendBatch | Quarantine => with_taken(operation, &ring),
+        Finish | FinishAll | IntoLeases | LendBatch | Quarantine | PutBack | DropUnlessDone => {
+            with_taken(operation, &ring)
+        }
         Recover => {
             between_marks(|| pool.recover());
             EXIT_DONE
@@ -294,6 +305,12 @@ fn with_taken(operation: Operation, ring: &SharedRing) -> i32 {
             if between_marks(|| batch.lend(true)).and_then(|()| batch.lend(false)).is_err() {
                 return EXIT_REFUSED;
             }
+        }
+        PutBack => between_marks(|| batch.put_back()),
+        DropUnlessDone => {
+            batch.lend(true).unwrap();
+            let batch = batch.unless_done();
+            between_marks(|| drop(batch));
         }
         Quarantine => {
             batch.lend(true).unwrap();

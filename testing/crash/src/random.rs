@@ -20,7 +20,16 @@ impl Random {
 
     /// A number below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(end) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+    }
+
+    /// A number below `end`, of something that is counted.
+    ///
+    /// # Panics
+    ///
+    /// Never: such numbers fit.
+    pub fn index(&mut self, end: usize) -> usize {
+        usize::try_from(self.below(end as u64)).unwrap()
     }
 
     /// True once in so many times.

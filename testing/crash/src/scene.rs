@@ -124,13 +124,13 @@ impl Scene {
         let (messages, kept) = match self.operation {
             Operation::Acquire | Operation::TwinAcquire => (1, 1),
             Operation::AcquireNothing => (2, 2),
-            Operation::SendFull => (2, 0),
-            Operation::Take | Operation::TwinTake | Operation::Finish | Operation::TwinFinish => (3, 0),
-            Operation::IntoLeases | Operation::LendBatch | Operation::Quarantine => (3, 0),
-            Operation::FinishAll => (4, 0),
-            Operation::TakeBehindDead => (2, 0),
-            Operation::Recover | Operation::BecomeConsumer | Operation::TwinRecover => (0, 0),
-            Operation::SendTooLate | Operation::TakeNothing | Operation::JoinAfterDead => (0, 0),
+            Operation::Take | Operation::TwinTake => (3, 0),
+            Operation::SendFull | Operation::TakeBehindDead => (2, 0),
+            Operation::SendTooLate | Operation::TakeNothing => (0, 0),
+            // One more than it has taken, if there is room.
+            other if other.taken() > 0 => (3.max(other.taken() as u64), 0),
+            // All buffers are the dead member's.
+            _ if self.has_corpse() => (0, 0),
             _ => (1, 0),
         };
         if self.operation == Operation::TakeBehindDead {
@@ -160,11 +160,8 @@ impl Scene {
             }
             _ => {}
         }
-        if self.operation == Operation::JoinAfterDead {
-            self.bury(VICTIM);
-        }
-        if matches!(self.operation, Operation::Recover | Operation::BecomeConsumer | Operation::TwinRecover) {
-            self.bury(CORPSE);
+        if self.has_corpse() {
+            self.bury(if self.operation == Operation::JoinAfterDead { VICTIM } else { CORPSE });
         }
     }
 
@@ -298,7 +295,7 @@ impl Scene {
     /// What is not true.
     pub fn judge(mut self, has_begun: bool, has_ended: bool) -> Result<Outcome, Fault> {
         let left = self.view.published();
-        let lent = self.lent_by_victim();
+        let out = self.lent_by_victim();
         self.check_truth(&left, has_begun, has_ended)?;
         let recovered = self.recover()?;
         let (delivered, redelivered) = self.drain(&left)?;
@@ -309,10 +306,10 @@ impl Scene {
             put_back: recovered.put_back,
             quarantined: self.survivor.statistics().quarantined,
         };
-        if outcome.quarantined != lent {
-            return Err(format!("{} buffers are quarantined, not {lent}", outcome.quarantined));
+        if outcome.quarantined != out {
+            return Err(format!("{} buffers are quarantined, not {out}", outcome.quarantined));
         }
-        self.move_on(BUFFERS as usize - lent)?;
+        self.move_on(BUFFERS as usize - out)?;
         Ok(outcome)
     }
 
@@ -330,12 +327,10 @@ impl Scene {
         self.check_messages(left, may_be_gone, has_ended)?;
         let sends = self.operation.sends();
         let is_own_there = left.iter().any(|published| published.id == VICTIM_ID);
-        if sends
-            && self.operation != Operation::SendFull
-            && has_ended
-            && !is_own_there
-            && !self.done.contains(&VICTIM_ID)
-        {
+        // Where others have filled the ring meanwhile, it says so.
+        let may_be_full = matches!(self.operation, Operation::SendFull | Operation::SendTooLate);
+        let is_sent = sends && has_ended && !may_be_full;
+        if is_sent && !is_own_there && !self.done.contains(&VICTIM_ID) {
             return Err("a message that was sent is not in the ring".to_owned());
         }
         if is_own_there && !(sends && has_begun) {
@@ -405,8 +400,9 @@ impl Scene {
     fn may_exit(&self, code: i32, play: Interplay) -> bool {
         use Operation::{Acquire, AcquireNothing, SendCopy, SendFull, SendTooLate, TakeNothing};
         match (self.operation, play) {
-            (Acquire, Interplay::Fill) => [EXIT_DONE, EXIT_EXHAUSTED].contains(&code),
-            (AcquireNothing, Interplay::Consume) => [EXIT_DONE, EXIT_EXHAUSTED].contains(&code),
+            (Acquire, Interplay::Fill) | (AcquireNothing, Interplay::Consume) => {
+                [EXIT_DONE, EXIT_EXHAUSTED].contains(&code)
+            }
             (AcquireNothing, _) => code == EXIT_EXHAUSTED,
             (SendFull, Interplay::Consume) | (SendCopy, Interplay::Fill) => {
                 [EXIT_DONE, EXIT_FULL].contains(&code)

@@ -165,16 +165,12 @@ impl Tracee {
     ///
     /// The kernel's.
     pub fn peek(&self, address: u64) -> io::Result<libc::c_long> {
-        // Any answer is one that memory may hold: only this tells.
-        // SAFETY: the address is the thread's own.
-        unsafe { *libc::__errno_location() = 0 };
-        // SAFETY: the address is one of the child's, where the kernel checks it.
-        let word =
-            unsafe { libc::ptrace(libc::PTRACE_PEEKTEXT, self.pid, address as *mut u8, null_mut::<u8>()) };
-        match io::Error::last_os_error() {
-            error if word == -1 && error.raw_os_error() != Some(0) => Err(error),
-            _ => Ok(word),
-        }
+        let mut word: libc::c_long = 0;
+        let request = libc::c_long::from(libc::PTRACE_PEEKTEXT);
+        // By the call itself, which writes the word: the library's wrapper gives it back in the place of an error.
+        // SAFETY: writes one word of ours; the address is one of the child's, where the kernel checks it.
+        let answer = unsafe { libc::syscall(libc::SYS_ptrace, request, self.pid, address, &raw mut word) };
+        if answer == 0 { Ok(word) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Kills it, and waits until all that it had is closed.

@@ -64,8 +64,10 @@ impl Slot {
             3 => SlotState::Sent,
             _ => SlotState::Quarantined,
         };
-        // What is left are ten bits, and 32.
-        Slot { owner: (word >> 54) as u16, state, tag: word >> 32 & 0x3_ffff, len_bytes: word as u32 }
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+        let len_bytes = word as u32;
+        // What is left are ten bits.
+        Slot { owner: (word >> 54) as u16, state, tag: word >> 32 & 0x3_ffff, len_bytes }
     }
 
     /// As a word, without a taint.
@@ -186,9 +188,14 @@ impl View {
     }
 
     /// The cell of a position, and its lap.
+    ///
+    /// # Panics
+    ///
+    /// Never: a remainder of a count is one.
     pub fn cell(&self, position: u64) -> (&SharedWord, u64) {
         let count = self.cells().len() as u64;
-        (&self.cells()[(position % count) as usize], position / count)
+        let nth = usize::try_from(position % count).unwrap();
+        (&self.cells()[nth], position / count)
     }
 
     /// Where the next message goes.

@@ -1,5 +1,11 @@
 //! Members that are killed and stopped at random moments.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests, and figures for who asks for them"
+)]
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use transload_crash::campaign::actor::Role;
@@ -9,7 +15,7 @@ use transload_crash::victim::Victim;
 /// `TRANSLOAD_SEED`, to begin as another run did; the moments themselves do not come again.
 fn campaign(cast: Cast, time: Duration) -> Result<Tally, String> {
     let seed = std::env::var("TRANSLOAD_SEED").ok().and_then(|seed| seed.parse().ok());
-    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let now = || u64::from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos());
     let seed = seed.unwrap_or_else(now);
     println!("seed {seed}");
     let outcome = run(&Victim::new(env!("CARGO_BIN_EXE_victim")), cast, seed, time);

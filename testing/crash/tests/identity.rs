@@ -1,5 +1,7 @@
 //! Who is who: numbers that are used again, namespaces, children, and those who stand still.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::process::{Command, Stdio};
 use std::time::Duration;
 

@@ -149,7 +149,7 @@ impl Actor {
         let mut held: Option<SharedBatch> = None;
         loop {
             let phase = self.side.phase();
-            let most = 1 + self.random.below(8) as usize;
+            let most = 1 + self.random.index(8);
             match consumer.take(most) {
                 Ok(batch) => {
                     if is_careless && self.random.one_in(50) {
@@ -205,7 +205,7 @@ impl Actor {
         let file = self.region.file_for_peer().map_err(|error| error.to_string())?;
         let view = View::of_file(std::os::fd::AsFd::as_fd(&file)).map_err(|error| error.to_string())?;
         while self.side.phase() == Phase::Running {
-            let other = self.random.below(3) as usize;
+            let other = self.random.index(3);
             let member = self.side.member(other).load();
             view.parts().recover(u16::try_from(member).unwrap_or(0), &SwapBarrier);
             std::thread::yield_now();
@@ -277,7 +277,9 @@ impl Ledger<'_> {
             drop(batch);
         }
         if in_order {
-            last.into_iter().for_each(|(life, number)| self.side.done(life).store(number));
+            for (life, number) in last {
+                self.side.done(life).store(number);
+            }
         }
         Ok(())
     }

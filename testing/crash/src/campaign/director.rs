@@ -134,9 +134,9 @@ impl Director {
             }
         }
         let actor = match self.random.below(10) {
-            chance @ 0..6 => chance as usize % PRODUCERS,
+            0..6 => self.random.index(PRODUCERS),
             6..8 => PRODUCERS,
-            chance => PRODUCERS + 1 + chance as usize % (ACTORS - PRODUCERS - 1),
+            _ => PRODUCERS + 1 + self.random.index(ACTORS - PRODUCERS - 1),
         };
         if self.puppets[actor].is_none() {
             return Ok(());
@@ -172,7 +172,7 @@ impl Director {
     fn is_in_the_middle(&self, actor: usize) -> bool {
         let member = self.side.member(actor).load();
         let published = self.view.published();
-        (0..BUFFERS as u32).any(|index| {
+        (0_u32..).zip(self.view.slots()).any(|(index, _)| {
             let slot = self.view.slot(index);
             let is_named = published.iter().any(|published| published.index == index);
             member != 0 && u64::from(slot.owner) == member && !is_named && slot.state != SlotState::Free

@@ -70,8 +70,10 @@ impl Side {
 
     fn word(&self, nth: usize) -> &SharedWord {
         assert!(nth < WORDS, "a word of the memory");
-        // SAFETY: within the mapping, which is never unmapped; all reach it by atomics only.
-        unsafe { self.base.add(nth).as_ref() }
+        // SAFETY: within the mapping.
+        let word = unsafe { self.base.add(nth) };
+        // SAFETY: the mapping is never unmapped; all reach it by atomics only.
+        unsafe { word.as_ref() }
     }
 
     pub(super) fn phase(&self) -> Phase {
