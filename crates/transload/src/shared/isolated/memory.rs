@@ -153,8 +153,8 @@ impl PeerMemory {
     pub(super) fn slab(&self) -> Slab {
         let Plan { slots, slot_bytes, .. } = self.plan;
         let base = self.memory.base().map_addr(|address| address.saturating_add(self.plan.slots_offset()));
-        // SAFETY: the plan puts that many bytes there, within the mapping. It is readable only: the slab is registered for
-        // reading only, and nobody gets a right to write to memory that processes share (I7).
+        // SAFETY: the plan puts that many bytes there, within the mapping. It is mapped for reading only (I8): the slab is
+        // registered for reading only, and nobody gets a right to write to memory that processes share (I7).
         unsafe {
             Slab::of_shared(base, self.memory.mapping().cloned(), slots, slot_bytes, self.placement.clone())
         }
