@@ -15,7 +15,7 @@ use transload_core::{
 };
 
 const START: u64 = u64::MAX - 1;
-const MESSAGES: u64 = 3;
+const MESSAGES: u32 = 3;
 
 /// Words that several views show.
 struct View<T>(Arc<Vec<T>>);
@@ -155,7 +155,7 @@ fn messages_arrive(slots: usize) {
             let lane = lane.clone();
             thread::spawn(move || {
                 let mut sender = lane.sender();
-                for value in 1..=MESSAGES as u32 {
+                for value in 1..=MESSAGES {
                     while !lane.send(&mut sender, value) {
                         thread::yield_now();
                     }
@@ -163,7 +163,7 @@ fn messages_arrive(slots: usize) {
             })
         };
         let (mut receiver, mut next) = (lane.receiver(), 0);
-        while next < MESSAGES {
+        while next < MESSAGES.into() {
             if !lane.receive(&mut receiver, &mut next) {
                 thread::yield_now();
             }

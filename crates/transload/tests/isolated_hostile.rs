@@ -2,16 +2,22 @@
 //! is cut off with an error that says so; everybody else goes on.
 
 #![cfg(target_os = "linux")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test may panic, and counts little"
+)]
 
 mod hostile_kit;
 mod lane_kit;
 
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use hostile_kit::{Dice, LIMIT, Raw, within_limit};
 use lane_kit::{
-    ASLEEP, LENGTHS, POSITION, SEALS, SIGNAL, consumer, header, id_of, kill, lane, lying_consumer,
-    lying_producer, memory, process, role,
+    ANSWER, ASLEEP, LENGTHS, OFFER, POSITION, SEALS, SIGNAL, consumer, header, id_of, kill, lane,
+    lying_consumer, lying_producer, memory, process, receive, role, send,
 };
 use transload::shared::isolated::{
     Consumer, IsolatedTakeError, Lane, LaneEnd, LaneError, LaneSendError, Offer, SpscFault,
@@ -161,41 +167,17 @@ fn words_to_sleep_on_may_say_anything() {
 }
 
 /// Offers lanes of its own making, one after the other, and scribbles over each.
-fn scribbling_producer(socket: &std::os::fd::OwnedFd) {
+fn scribbling_producer(socket: &OwnedFd) {
     let mut dice = Dice::new(11);
     let finish = Instant::now() + LIMIT;
     while Instant::now() < finish {
         let words = header(1, SLOTS, SLOT_BYTES, [dice.roll(), dice.roll()]);
         let (raw, file) = memory(&words, words[9], SEALS);
-        if !hand_over(socket, b"TLlane\x01\x01", &file) {
+        if !send(socket, OFFER, &[&file]) || receive(socket).is_none() {
             return;
         }
         scribble(&raw, &mut dice, words[9] as usize, Duration::from_millis(2));
     }
-}
-
-/// Sends a descriptor, and takes what is answered, whatever it is. False if nobody answers any more.
-fn hand_over(socket: &std::os::fd::OwnedFd, bytes: &[u8], file: &std::os::fd::OwnedFd) -> bool {
-    use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-    use std::os::fd::AsFd;
-    let mut space = vec![std::mem::MaybeUninit::uninit(); 64];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let files = [file.as_fd()];
-    assert!(control.push(SendAncillaryMessage::ScmRights(&files)));
-    let parts = [std::io::IoSlice::new(bytes)];
-    if rustix::net::sendmsg(socket, &parts, &mut control, SendFlags::NOSIGNAL).is_err() {
-        return false;
-    }
-    let finish = Instant::now() + LIMIT;
-    while Instant::now() < finish {
-        match rustix::net::recv(socket, &mut [0; 8], RecvFlags::empty()) {
-            Ok((0, _)) => return false,
-            Ok(_) => return true,
-            Err(rustix::io::Errno::AGAIN) => std::thread::sleep(Duration::from_micros(200)),
-            Err(_) => return false,
-        }
-    }
-    false
 }
 
 /// Random words everywhere, and plausible ones where it matters.
@@ -225,7 +207,7 @@ fn scribble(raw: &Raw, dice: &mut Dice, len_bytes: usize, time: Duration) {
 }
 
 /// Sends numbers for ever.
-fn honest_producer(socket: &std::os::fd::OwnedFd) {
+fn honest_producer(socket: &OwnedFd) {
     let mut producer = Offer::builder(SLOTS, SLOT_BYTES).create().unwrap().hand_over(socket, LIMIT).unwrap();
     for number in 0_u64.. {
         match producer.send_timeout(&number.to_le_bytes(), LIMIT) {
@@ -282,51 +264,16 @@ fn a_producer_that_scribbles_harms_nobody() {
 }
 
 /// Answers each offer with a memory of its own making, and scribbles over it.
-fn scribbling_consumer(socket: &std::os::fd::OwnedFd) {
+fn scribbling_consumer(socket: &OwnedFd) {
     let mut dice = Dice::new(12);
     loop {
         // What the producer offers is taken as any consumer takes it, for its id.
-        let Ok(offered) = receive(socket) else { return };
+        let Some(offered) = receive(socket) else { return };
         let words = header(2, SLOTS, SLOT_BYTES, id_of(&offered));
         let (raw, file) = memory(&words, words[9], SEALS);
-        answer(socket, &file);
+        send(socket, ANSWER, &[&file]);
         scribble(&raw, &mut dice, words[9] as usize, Duration::from_millis(2));
     }
-}
-
-fn receive(socket: &std::os::fd::OwnedFd) -> Result<std::os::fd::OwnedFd, ()> {
-    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
-    let finish = Instant::now() + LIMIT;
-    while Instant::now() < finish {
-        let mut space = vec![std::mem::MaybeUninit::uninit(); 64];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut bytes = [0; 8];
-        let mut parts = [std::io::IoSliceMut::new(&mut bytes)];
-        match rustix::net::recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Err(rustix::io::Errno::AGAIN) => std::thread::sleep(Duration::from_micros(200)),
-            Err(_) => return Err(()),
-            Ok(received) if received.bytes == 0 => return Err(()),
-            Ok(_) => {
-                let rights = control.drain().find_map(|message| match message {
-                    RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
-                    _ => None,
-                });
-                return rights.ok_or(());
-            }
-        }
-    }
-    Err(())
-}
-
-fn answer(socket: &std::os::fd::OwnedFd, file: &std::os::fd::OwnedFd) {
-    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-    use std::os::fd::AsFd;
-    let mut space = vec![std::mem::MaybeUninit::uninit(); 64];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let files = [file.as_fd()];
-    assert!(control.push(SendAncillaryMessage::ScmRights(&files)));
-    let parts = [std::io::IoSlice::new(b"TLlane\x01\x02")];
-    let _ = rustix::net::sendmsg(socket, &parts, &mut control, SendFlags::NOSIGNAL);
 }
 
 #[test]

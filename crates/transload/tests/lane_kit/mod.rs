@@ -1,14 +1,27 @@
 //! Lanes whose other end is a process of its own, or a memory that says what the test likes.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part of this")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::cast_possible_truncation,
+    clippy::unwrap_used,
+    reason = "each test file uses its part of this, counts little, and may panic"
+)]
 
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg,
+};
 use transload::shared::isolated::{Consumer, Lane, Offer, Producer};
 
-use super::hostile_kit::Raw;
+use super::hostile_kit::{LIMIT, Raw};
 
 /// What each memory of a lane is sealed with.
 pub const SEALS: SealFlags =
@@ -47,11 +60,17 @@ pub fn header(owner: u8, slots: usize, slot_bytes: usize, id: [u64; 2]) -> Vec<u
     [&[magic, 0x0102_0304_0506_0708, 1], &numbers[..], &id, &[begin as u64, end as u64]].concat()
 }
 
-/// A memory as a liar makes it: mapped for writing, and then sealed.
+/// A memory as a liar makes it: mapped for writing, with all of its pages, and then sealed.
 pub fn memory(words: &[u64], len_bytes: u64, seals: SealFlags) -> (Raw, OwnedFd) {
+    sparse_memory(words, len_bytes, len_bytes, seals)
+}
+
+/// The same, with only so many bytes of it there.
+pub fn sparse_memory(words: &[u64], len_bytes: u64, there: u64, seals: SealFlags) -> (Raw, OwnedFd) {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = rustix::fs::memfd_create("liar", flags).unwrap();
     rustix::fs::ftruncate(&file, len_bytes).unwrap();
+    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, there).unwrap();
     let raw = Raw::of(file.try_clone().unwrap());
     for (nth, &word) in words.iter().enumerate() {
         raw.word(nth * 8).store(word);
@@ -88,6 +107,40 @@ pub fn id_of(file: &OwnedFd) -> [u64; 2] {
 pub fn socket_pair() -> (OwnedFd, OwnedFd) {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
+}
+
+/// What is said with a producer's memory, and with a consumer's.
+pub const OFFER: &[u8] = b"TLlane\x01\x01";
+pub const ANSWER: &[u8] = b"TLlane\x01\x02";
+
+/// Sends bytes and descriptors; says whether anybody is there.
+pub fn send(socket: &OwnedFd, bytes: &[u8], files: &[&OwnedFd]) -> bool {
+    let mut space = vec![MaybeUninit::uninit(); 256];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+    assert!(files.is_empty() || control.push(SendAncillaryMessage::ScmRights(&files)));
+    sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL).is_ok()
+}
+
+/// The descriptor that comes with the next message; nothing if none comes, and nobody is there.
+pub fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
+    let finish = Instant::now() + LIMIT;
+    while Instant::now() < finish {
+        let mut space = vec![MaybeUninit::uninit(); 256];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut bytes = [0; 8];
+        match recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(Errno::AGAIN) => std::thread::sleep(Duration::from_micros(200)),
+            Err(_) => return None,
+            Ok(_) => {
+                return control.drain().find_map(|message| match message {
+                    RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
+                    _ => None,
+                });
+            }
+        }
+    }
+    None
 }
 
 const ROLE: &str = "TRANSLOAD_TEST_LANE_ROLE";
