@@ -19,7 +19,6 @@ const OPTIONS: [&str; 27] = [
     "producers",
     "messages",
     "duration",
-    "allow-uid",
     "connections",
     "allow-uid",
     "io",
