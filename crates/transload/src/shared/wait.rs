@@ -14,8 +14,8 @@ const YIELDS: u32 = 16;
 /// The longest sleep: whoever was to wake us may have died between its change and the call.
 const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 
-/// Waits until `look` finds something, for at most until `deadline`. `idle` is called each time that a sleep has ended
-/// without a call: then somebody may have died.
+/// Waits until `look` finds something, for at most until `deadline`. `idle` is called now and then: somebody may have
+/// died.
 pub(super) fn wait<T>(
     word: &FutexWord,
     deadline: Option<Instant>,
@@ -25,6 +25,7 @@ pub(super) fn wait<T>(
     if let Some(found) = spin(&mut look) {
         return Some(found);
     }
+    let mut idle_since = Instant::now();
     loop {
         let left = left(deadline);
         if left == Some(Duration::ZERO) {
@@ -34,8 +35,11 @@ pub(super) fn wait<T>(
         if let Some(found) = look() {
             return Some(found);
         }
-        if !sleep(word, 1, nap(left)) {
+        let is_woken = sleep(word, 1, nap(left));
+        // Whoever is woken again and again, for others or for nothing, looks as often as who is not.
+        if !is_woken || idle_since.elapsed() >= LONGEST_SLEEP {
             idle();
+            idle_since = Instant::now();
         }
         if let Some(found) = look() {
             return Some(found);
@@ -87,5 +91,24 @@ pub(super) fn wake_all(word: &FutexWord) {
 pub(super) fn wake_everybody(parts: &Parts) {
     for sleeper in [Sleeper::Consumer, Sleeper::Room] {
         wake_all(parts.sleeper(sleeper));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_woken_for_nothing_looks_for_the_dead_all_the_same() {
+        let word = FutexWord::new(0);
+        let mut idles = 0;
+        let deadline = Instant::now() + 10 * LONGEST_SLEEP;
+        // Somebody takes the announcement back each time, so that no sleep begins.
+        let look = || {
+            word.take_announcement();
+            None::<()>
+        };
+        assert_eq!(wait(&word, Some(deadline), look, || idles += 1), None);
+        assert!(idles > 0);
     }
 }
