@@ -21,7 +21,6 @@ const OPTIONS: [&str; 27] = [
     "duration",
     "allow-uid",
     "connections",
-    "allow-uid",
     "io",
     "direct",
     "pool-buffers",
