@@ -8,6 +8,7 @@
 
 pub mod campaign;
 pub mod half_made;
+pub mod handing;
 pub mod holder;
 pub mod inherit;
 pub mod interplay;
