@@ -11,7 +11,7 @@ use std::path::Path;
 
 use common::{Done, arg, pump, transload};
 
-const OPTIONS: [&str; 26] = [
+const OPTIONS: [&str; 27] = [
     "from",
     "to",
     "message-size",
@@ -20,6 +20,7 @@ const OPTIONS: [&str; 26] = [
     "messages",
     "duration",
     "connections",
+    "allow-uid",
     "io",
     "direct",
     "pool-buffers",

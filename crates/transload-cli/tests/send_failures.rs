@@ -440,6 +440,8 @@ fn help_shows_each_option_with_its_variable() {
         "pool-buffers",
         "buffer-size",
         "drain-timeout",
+        "no-reconnect",
+        "allow-uid",
         "json",
         "quiet",
     ] {

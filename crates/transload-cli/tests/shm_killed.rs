@@ -5,9 +5,10 @@
 mod common;
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
-use std::io::Write;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -73,8 +74,10 @@ impl Job {
         let feeding = thread::spawn(move || {
             let mut number = 0;
             while !stop.is_raised() {
-                let lines: String =
-                    (number..number + 100).map(|number| format!("{life} {number}\n")).collect();
+                let mut lines = String::new();
+                for number in number..number + 100 {
+                    writeln!(lines, "{life} {number}").unwrap();
+                }
                 if input.write_all(lines.as_bytes()).is_err() {
                     break;
                 }
@@ -174,6 +177,7 @@ fn kills(to: &'static str, kills_pump: bool) {
     let slots = count(&region["region"], "slots");
     assert_eq!((count(counts, "free"), count(counts, "quarantined")), (slots, 0), "{region}");
     assert_eq!(fs::read_dir(job.folder.path()).unwrap().count(), job.pumps, "nothing else is left");
+    #[allow(clippy::print_stdout, reason = "the runner shows it")]
     println!(
         "{to}: {} senders, {} pumps, {published} messages, {redelivered} redelivered, {again} of them twice, {} reclaimed",
         job.senders, job.pumps, counts["reclaimed"]

@@ -100,8 +100,10 @@ mod weaken {
         SharedTail,
         /// The counts of shared releases and recoveries, and their sum.
         SharedTally,
-        /// The store of a lane's position, and the fence behind its load.
+        /// The store of a lane's position.
         SpscPosition,
+        /// The fence behind the load of a lane's position.
+        SpscFence,
         /// A recovery that does not look which buffers the ring names: a step, not an ordering.
         SharedScan,
         /// A consumer that frees a buffer before it empties the cell instead of after: a step, not an ordering.

@@ -452,3 +452,17 @@ fn a_forked_child_is_told_and_leaves_the_parent_alone() {
     // SAFETY: within the buffers; by a copy.
     assert_eq!(unsafe { buffers(&region).read_volatile() }, 0);
 }
+
+#[test]
+fn a_forked_child_does_not_have_the_memory() {
+    let region = region();
+    let start = buffers(&region);
+    // SAFETY: within the buffers; by a copy. In the child nothing is mapped there, which ends it.
+    let read = || unsafe { start.read_volatile() };
+    assert_eq!(read(), 0);
+    let status = fork(|| {
+        read();
+    });
+    assert_eq!(status.terminating_signal(), Some(libc::SIGSEGV), "{status:?}");
+    assert_eq!(read(), 0);
+}

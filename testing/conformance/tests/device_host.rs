@@ -8,6 +8,8 @@ use transload::memory::SlabError;
 use transload::staging::{PinnedStagingBuffer, StagingError};
 use transload_conformance::device::Gated;
 use transload_conformance::device::ownership::reuse;
+#[cfg(target_os = "linux")]
+use transload_conformance::device::scatter::reuse as reuse_shared;
 use transload_conformance::host;
 
 transload_conformance::device_suite!(host::subject());
@@ -20,6 +22,20 @@ fn a_stream_that_gives_slots_back_too_early_is_found_out() {
         let findings = reuse(&mut gated, place);
         assert!(findings.contains(&"a slot came back before its copy"), "{findings:?}");
         assert!(findings.contains(&"what landed is not what was submitted"), "{findings:?}");
+    }
+}
+
+/// The twin of [`no_buffer_is_reused_before_its_copy`], by the same stream.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stream_that_gives_shared_buffers_back_too_early_is_found_out() {
+    let findings = reuse_shared(&mut careless::gated());
+    for finding in [
+        "its buffers are not marked as they should be",
+        "a buffer came back before its copy",
+        "what landed is not what was submitted",
+    ] {
+        assert!(findings.contains(&finding), "{findings:?}");
     }
 }
 

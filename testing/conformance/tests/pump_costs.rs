@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use transload::device::host::HostDevice;
 use transload::pump::{Intake, OnFull, Pump, PumpOptions};
+#[cfg(target_os = "linux")]
+use transload::shared::{SharedPool, SharedRegion};
 use transload::staging::PinnedStagingBuffer;
-use transload_conformance::watchdog::{until, watch};
+use transload_conformance::watchdog::{PATIENCE, until, watch};
 
 /// Counts every allocation of the process.
 struct Counting;
@@ -31,6 +33,37 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
+
+/// Over a ring that processes share, with a batch a message, so that each costs all that a batch does.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_running_pump_of_a_shared_ring_allocates_for_no_message() {
+    watch("pump costs", || {
+        let device = HostDevice::new();
+        let region = SharedRegion::builder(64, 64).create().unwrap();
+        let (sender, taker) =
+            (SharedPool::join(&region, "sender").unwrap(), SharedPool::join(&region, "pump").unwrap());
+        let options = PumpOptions { batch_bytes: 64, ..PumpOptions::default() };
+        let pump = Pump::open(&device, taker.ring().consumer().unwrap(), options).unwrap();
+        let running = pump.spawn().unwrap();
+        let stopper = running.stopper().clone();
+        let ring = sender.ring();
+        let mut total = 0;
+        let mut send = |messages: u64| {
+            for _ in 0..messages {
+                ring.send_copy_timeout(&[1; 64], PATIENCE).unwrap();
+            }
+            total += messages;
+            assert!(until(|| stopper.progress().delivered == total));
+        };
+        send(10_000);
+        let before = ALLOCATIONS.load(Relaxed);
+        send(100_000);
+        let allocations = ALLOCATIONS.load(Relaxed) - before;
+        running.stop(PATIENCE);
+        assert!(allocations <= 8, "{allocations} for a hundred thousand batches");
+    });
+}
 
 #[test]
 fn a_running_pump_allocates_for_no_message() {

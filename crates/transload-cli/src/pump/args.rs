@@ -9,7 +9,7 @@ use transload::device::Selector;
 use transload::memory::Policy;
 use transload::pump::OnFull;
 #[cfg(target_os = "linux")]
-use transload::shared::handover::{Name, NameError};
+use transload::shared::handover::Name;
 
 use crate::address::{Address, Endpoint};
 use crate::framing::Framing;
@@ -128,28 +128,18 @@ pub(super) enum Target {
 
 /// The names of files need not be text.
 fn source() -> impl TypedValueParser<Value = From> {
-    OsStringValueParser::new().try_map(|word| match word.to_str() {
-        Some(word) if word.starts_with("shm:") => shared(word),
-        Some("gen") => Ok(From::Gen),
-        Some("-") => Ok(From::Standard),
-        Some(word) if Endpoint::is_meant_by(word) => match word.parse()? {
-            Endpoint::Stream(address) => Ok(From::Listen(address)),
-            #[cfg(target_os = "linux")]
-            Endpoint::Region(name) => Err(format!("shm:{name}: no pump takes from a region yet")),
-        },
-        _ => Ok(From::File(word.into())),
+    OsStringValueParser::new().try_map(|word| -> Result<From, String> {
+        Ok(match word.to_str() {
+            Some("gen") => From::Gen,
+            Some("-") => From::Standard,
+            Some(word) if Endpoint::is_meant_by(word) => match word.parse()? {
+                Endpoint::Stream(address) => From::Listen(address),
+                #[cfg(target_os = "linux")]
+                Endpoint::Region(name) => From::Shared(name),
+            },
+            _ => From::File(word.into()),
+        })
     })
-}
-
-#[cfg(target_os = "linux")]
-fn shared(word: &str) -> Result<From, String> {
-    let name = word.strip_prefix("shm:").unwrap_or(word).parse();
-    name.map(From::Shared).map_err(|error: NameError| error.to_string())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn shared(_: &str) -> Result<From, String> {
-    Err("processes share regions on Linux only".to_owned())
 }
 
 fn target() -> impl TypedValueParser<Value = Target> {

@@ -30,9 +30,7 @@ impl Generator {
         connections: u16,
         messages: Option<u64>,
     ) -> Result<Vec<Self>, Failure> {
-        // Two digits a byte.
-        let bytes = if framing == Framing::Lines { message_size.div_ceil(2) } else { message_size };
-        let pattern = Pattern::new(bytes, connections).ok_or_else(|| {
+        let pattern = Pattern::new(pattern_bytes(framing, message_size), connections).ok_or_else(|| {
             Failure::usage(format!(
                 "messages of {message_size} bytes cannot tell {connections} connections apart: use a larger --message-size"
             ))
@@ -48,6 +46,25 @@ impl Generator {
             messages: messages.map(|messages| messages / all + u64::from(producer < messages % all)),
         };
         Ok((0..all).map(generator).collect())
+    }
+
+    /// One for a member of a region, which others tell apart by its number.
+    ///
+    /// # Errors
+    ///
+    /// Messages too small for that.
+    #[cfg(target_os = "linux")]
+    pub(super) fn of_member(
+        framing: Framing,
+        message_size: usize,
+        messages: Option<u64>,
+    ) -> Result<Self, Failure> {
+        let pattern = Pattern::of_members(pattern_bytes(framing, message_size)).ok_or_else(|| {
+            Failure::usage(format!(
+                "messages of {message_size} bytes cannot tell the members of a region apart: use a larger --message-size"
+            ))
+        })?;
+        Ok(Self { pattern, framing, producer: 0, message_size, number: 0, made: 0, messages })
     }
 
     /// Fills a buffer; says with how many bytes, none at the end, and how many messages end among them.
@@ -66,12 +83,13 @@ impl Generator {
         (filled, self.number - begun_with)
     }
 
-    /// Writes the payload of the next message; nothing at the end.
+    /// Writes the payload of a member's next message; nothing at the end.
     #[cfg(target_os = "linux")]
-    pub(super) fn next_payload(&mut self, payload: &mut [u8]) -> Option<()> {
+    pub(super) fn next_payload(&mut self, member: u16, payload: &mut [u8]) -> Option<()> {
         if self.messages == Some(self.number) {
             return None;
         }
+        self.producer = member.into();
         self.payload(0, payload);
         self.number += 1;
         Some(())
@@ -141,6 +159,11 @@ impl Generator {
             offset += digits.len();
         }
     }
+}
+
+/// Bytes of the pattern in a message: of lines, two digits are a byte.
+fn pattern_bytes(framing: Framing, message_size: usize) -> usize {
+    if framing == Framing::Lines { message_size.div_ceil(2) } else { message_size }
 }
 
 #[cfg(test)]

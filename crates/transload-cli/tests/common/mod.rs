@@ -6,6 +6,8 @@ pub(crate) mod filter;
 pub(crate) mod listening;
 pub(crate) mod privilege;
 pub(crate) mod receiver;
+#[cfg(target_os = "linux")]
+pub(crate) mod region;
 pub(crate) mod send_document;
 
 use std::ffi::{OsStr, OsString};

@@ -19,6 +19,7 @@
 
 mod cell;
 mod claim;
+mod done;
 mod grant;
 mod layout;
 mod member;
@@ -28,6 +29,7 @@ mod recover;
 mod send;
 mod slot;
 mod take;
+mod taken;
 mod word;
 
 pub use claim::{ClaimCursor, SharedNoGrant};
@@ -42,5 +44,6 @@ pub use poison::Poisoned;
 pub use recover::Recovered;
 pub use send::{SharedSendError, SharedSendRefused};
 pub use slot::{Holding, SlotState};
-pub use take::{SharedMessage, SharedNotes, SharedReader, SharedTakeError, SharedTaken};
+pub use take::{SharedReader, SharedTakeError};
+pub use taken::{SharedMessage, SharedNotes, SharedTaken};
 pub use word::{FutexWord, SharedWord};

@@ -1,21 +1,16 @@
-//! Taking messages out of the ring, and being done with them.
+//! Taking messages out of the ring.
 
 use core::fmt;
 
 use super::cell::{Cell, Lap};
-use super::grant::SharedGrant;
-use super::layout::{SharedCount, Sleeper};
+use super::layout::SharedCount;
 use super::member::SharedMember;
 use super::poison::Poisoned;
 use super::slot::{SlotState, SlotWord};
+use super::taken::{SharedMessage, SharedNotes, SharedTaken};
 use super::word::{FutexWord, SharedWord};
-use crate::sync::{AtomicU64, Ordering, is_weak, order};
+use crate::sync::{Ordering, order};
 use crate::wait::Barrier;
-
-/// In a note: there is one.
-const NOTED: u64 = 1 << 33;
-/// In a note: the message had been taken before.
-const AGAIN: u64 = 1 << 32;
 
 /// The consumer's place in the ring. There is one consumer at a time, which is for the caller to see to.
 #[derive(Debug)]
@@ -23,44 +18,6 @@ pub struct SharedReader {
     next: u64,
     /// How many positions it may find done: those of consumers before it, which are known to end.
     passes_left: u64,
-}
-
-/// What a consumer has noted of the messages that it has taken, in private memory: for each position, which buffer it is
-/// in.
-#[derive(Debug)]
-pub struct SharedNotes<P>(P);
-
-/// Messages that follow each other, taken and not done.
-///
-/// Not `Clone`. If it is dropped instead of being given back, its messages stay where they are until the member dies.
-#[derive(Debug)]
-#[must_use = "messages that are dropped are never done"]
-pub struct SharedTaken {
-    first: u64,
-    count: usize,
-}
-
-impl SharedTaken {
-    /// The position of the first.
-    pub fn first(&self) -> u64 {
-        self.first
-    }
-
-    /// How many.
-    pub fn count(&self) -> usize {
-        self.count
-    }
-}
-
-/// One message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SharedMessage {
-    /// The buffer that it is in.
-    pub index: u32,
-    /// How long its sender says that it is.
-    pub len_bytes: u32,
-    /// Whether an earlier consumer had taken it, and died.
-    pub redelivered: bool,
 }
 
 /// Why there is no message.
@@ -104,41 +61,6 @@ enum Look {
     Pass,
     /// Nothing that could be taken now.
     Stop(SharedTakeError),
-}
-
-impl<P: AsRef<[SharedWord]>> SharedNotes<P> {
-    /// Notes for a ring with as many cells as there are words: a power of two.
-    pub fn new(words: P) -> Self {
-        Self(words)
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "masked to the words there are")]
-    fn at(&self, position: u64) -> &AtomicU64 {
-        let words = self.0.as_ref();
-        &words[(position & (words.len() as u64 - 1)) as usize].0
-    }
-
-    fn note(&self, position: u64, message: &SharedMessage) {
-        let again = if message.redelivered { AGAIN } else { 0 };
-        self.at(position).store(NOTED | again | u64::from(message.index), Ordering::Relaxed);
-    }
-
-    /// Whether a message of a lap before is not done: then there can be none at this position.
-    fn is_noted(&self, position: u64) -> bool {
-        self.at(position).load(Ordering::Relaxed) & NOTED != 0
-    }
-
-    /// Forgets a message. Before its cell is empty: the note is the next message's then.
-    fn forget(&self, position: u64) -> u32 {
-        let index = self.index(position);
-        self.at(position).store(0, Ordering::Relaxed);
-        index
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half is the buffer")]
-    fn index(&self, position: u64) -> u32 {
-        self.at(position).load(Ordering::Relaxed) as u32
-    }
 }
 
 impl<W, F, P, B> SharedMember<W, F, P, B>
@@ -199,13 +121,6 @@ where
             }
         }
         if count == 0 { Err(SharedTakeError::Empty) } else { Ok(SharedTaken { first, count }) }
-    }
-
-    /// Messages that are published behind this place: at some moment during the call, and at most the ring's size.
-    pub fn ahead(&self, reader: &SharedReader) -> usize {
-        let ahead = self.parts.tail().load(Ordering::Relaxed).wrapping_sub(reader.next);
-        // The tail is a hint, which may be behind what was taken already.
-        usize::try_from(ahead).map_or(0, |ahead| if ahead > self.parts.ring_slots() { 0 } else { ahead })
     }
 
     /// Whether a message can be taken at this place.
@@ -297,15 +212,7 @@ where
         Look::Pass
     }
 
-    /// Empties the cell of a position that is the consumer's.
-    fn empty(&self, position: u64) {
-        let empty = Cell::empty(self.parts.lap_of(position).wrapping_add(1));
-        self.parts.step();
-        self.parts.cell(position).store(empty.0, Ordering::Release);
-    }
-
     /// One of the messages taken, counted from 0.
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half is the buffer")]
     pub fn message(
         &self,
         notes: &SharedNotes<impl AsRef<[SharedWord]>>,
@@ -313,150 +220,9 @@ where
         nth: usize,
     ) -> Option<SharedMessage> {
         let position = (nth < taken.count).then(|| taken.first.wrapping_add(nth as u64))?;
-        let note = notes.at(position).load(Ordering::Relaxed);
-        let index = note as u32;
+        let index = notes.index(position);
         let len_bytes = SlotWord(self.held(index).load(Ordering::Relaxed)).len();
-        Some(SharedMessage { index, len_bytes, redelivered: note & AGAIN != 0 })
-    }
-
-    /// Is done with messages: they will not be delivered again, their buffers are free. Says whether somebody waits for
-    /// room. In any order, on any thread.
-    ///
-    /// # Errors
-    ///
-    /// [`Poisoned`] if somebody took one of the buffers away.
-    pub fn finish(
-        &self,
-        notes: &SharedNotes<impl AsRef<[SharedWord]>>,
-        taken: SharedTaken,
-    ) -> Result<bool, Poisoned> {
-        self.done(notes, &taken, |index| self.free(index))
-    }
-
-    /// As [`finish`](SharedMember::finish), and nobody ever gets the buffers: somebody may still access them of whom
-    /// nobody will know when it is done.
-    ///
-    /// # Errors
-    ///
-    /// [`Poisoned`].
-    pub fn finish_in_quarantine(
-        &self,
-        notes: &SharedNotes<impl AsRef<[SharedWord]>>,
-        taken: SharedTaken,
-    ) -> Result<bool, Poisoned> {
-        self.done(notes, &taken, |index| self.retire(index))
-    }
-
-    fn done(
-        &self,
-        notes: &SharedNotes<impl AsRef<[SharedWord]>>,
-        taken: &SharedTaken,
-        end: impl Fn(u32) -> Result<(), Poisoned>,
-    ) -> Result<bool, Poisoned> {
-        self.check()?;
-        let twin_frees_first = is_weak!(SharedFreeFirst);
-        for nth in 0..taken.count {
-            let position = taken.first.wrapping_add(nth as u64);
-            let index = notes.forget(position);
-            if twin_frees_first {
-                end(index)?;
-            }
-            // The cell first: a full cell always names a message. If we die in between, the buffer is one that we had.
-            self.empty(position);
-            if !twin_frees_first {
-                end(index)?;
-            }
-        }
-        self.advance_head();
-        self.barrier.light();
-        Ok(self.parts.sleeper(Sleeper::Room).take_announcement())
-    }
-
-    /// Is done with the first of the messages, and keeps its buffer. It says too whether somebody waits for room.
-    ///
-    /// # Errors
-    ///
-    /// [`Poisoned`].
-    pub fn keep(
-        &self,
-        notes: &SharedNotes<impl AsRef<[SharedWord]>>,
-        taken: &mut SharedTaken,
-    ) -> Result<Option<(SharedGrant, bool)>, Poisoned> {
-        self.check()?;
-        if taken.count == 0 {
-            return Ok(None);
-        }
-        let index = notes.forget(taken.first);
-        self.empty(taken.first);
-        taken.first = taken.first.wrapping_add(1);
-        taken.count -= 1;
-        self.advance_head();
-        self.barrier.light();
-        Ok(Some((SharedGrant::new(index), self.parts.sleeper(Sleeper::Room).take_announcement())))
-    }
-
-    /// Notes of all messages whether a kernel or a device may access them.
-    ///
-    /// # Errors
-    ///
-    /// [`Poisoned`].
-    pub fn lend_taken(
-        &self,
-        notes: &SharedNotes<impl AsRef<[SharedWord]>>,
-        taken: &SharedTaken,
-        lent: bool,
-    ) -> Result<(), Poisoned> {
-        let state = if lent { SlotState::Lent } else { SlotState::Owned };
-        (0..taken.count)
-            .try_for_each(|nth| self.turn(notes.index(taken.first.wrapping_add(nth as u64)), state))
-    }
-
-    /// Leaves messages in the ring, for the next consumer: to it they come once more. Buffers that are lent then are
-    /// never used again once it is done with them.
-    ///
-    /// # Errors
-    ///
-    /// [`Poisoned`].
-    pub fn put_back(
-        &self,
-        notes: &SharedNotes<impl AsRef<[SharedWord]>>,
-        taken: SharedTaken,
-    ) -> Result<(), Poisoned> {
-        self.check()?;
-        for nth in 0..taken.count {
-            let index = notes.forget(taken.first.wrapping_add(nth as u64));
-            let word = self.let_go(index);
-            self.parts.step();
-            // SYNC: shared-lend (release): our use of the bytes comes before the next consumer's.
-            let swapped = self.own_slot(index).compare_exchange(
-                word.0,
-                word.put_back().0,
-                order!(SharedLend, Release),
-                Ordering::Relaxed,
-            );
-            if swapped.is_err() {
-                return Err(self.poisoned(Poisoned::TakenAway { buffer: index }));
-            }
-        }
-        Ok(())
-    }
-
-    /// Moves the head over the positions that are done. A hint for the next consumer, who looks for itself from there.
-    fn advance_head(&self) {
-        let head = self.parts.head().load(Ordering::Relaxed);
-        let oldest = self.parts.oldest(head);
-        let mut next = oldest;
-        while next.wrapping_sub(oldest) < self.parts.ring_slots() as u64 {
-            let cell = Cell(self.parts.cell(next).load(Ordering::Relaxed));
-            if cell.lap(self.parts.lap_of(next)) != Lap::Done {
-                break;
-            }
-            next = next.wrapping_add(1);
-        }
-        self.parts.step();
-        // If it fails, somebody else moves it, over this as well or with the next message. Tried also if there is nothing
-        // to move: a light barrier may rest on a locked instruction behind the emptied cell.
-        let _ = self.parts.head().compare_exchange(head, next, Ordering::Release, Ordering::Relaxed);
+        Some(SharedMessage { index, len_bytes, redelivered: notes.is_again(position) })
     }
 }
 

@@ -55,7 +55,6 @@ impl FutexWord {
     }
 
     /// The word itself, for the system call that sleeps on it.
-    #[cfg(not(feature = "model"))]
     pub fn as_atomic(&self) -> &AtomicU32 {
         &self.0
     }

@@ -96,7 +96,7 @@ impl<W: AsRef<[SharedWord]>, F: AsRef<[FutexWord]>> SpscPeer<W, F> {
         // Once: the word may be another at the next look.
         let found = self.position.as_ref()[0].0.load(Ordering::Relaxed);
         // SYNC: spsc-position (acquire): a fence, since an acquiring load of read-only memory is not allowed.
-        if !is_weak!(SpscPosition) {
+        if !is_weak!(SpscFence) {
             fence(Ordering::Acquire);
         }
         if found.wrapping_sub(least) <= most.wrapping_sub(least) {

@@ -133,7 +133,7 @@ pub enum Source {
     Wrapped,
     /// Foreign memory whose owner the slab keeps alive, by [`Slab::from_owner`](super::Slab::from_owner).
     Owned,
-    /// Memory that other processes use too: the buffers of a `SharedRegion`.
+    /// Memory that other processes use too: the buffers of a `SharedRegion` (Linux).
     Shared,
 }
 

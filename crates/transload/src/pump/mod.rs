@@ -23,6 +23,13 @@
 //!
 //! A [`SocketIntake`] receives what is already in a socket straight into slots.
 //!
+//! # Processes
+//!
+//! A pump that is opened with a [`SharedConsumer`](crate::shared::SharedConsumer), or with a [`SharedFeed`] made of one,
+//! takes from a ring that processes share. Whoever sends waits for room by itself, so there are no intakes. Messages are
+//! kept in the ring until they are delivered: those that are not when the pump ends, or its process dies, come to the next
+//! consumer.
+//!
 //! # Failures
 //!
 //! A copy that fails is tried again in its own place in the device queue, and holds back those behind it. When it is

@@ -16,6 +16,24 @@ use crate::shared::{SharedBatch, SharedConsumer, SharedRegion, TakeError};
 ///
 /// When the pump is told to stop, it delivers what is in the ring then. Senders may go on, so it takes no more than a
 /// ringful.
+///
+/// ```
+/// use transload::device::{Driver, host};
+/// use transload::pump::{Pump, PumpOptions, SharedFeed};
+/// use transload::shared::{SharedPool, SharedRegion};
+///
+/// let region = SharedRegion::builder(64, 256).create()?;
+/// let pool = SharedPool::join(&region, "pump")?;
+/// let feed = SharedFeed::new(pool.ring().consumer()?).at_most(1);
+/// let device = host::Host.open(0)?;
+/// let running = Pump::open(&*device, feed, PumpOptions::default())?.spawn()?;
+///
+/// // Another process, in fact.
+/// let sender = SharedPool::join(&region, "sender")?;
+/// sender.ring().try_send_copy(&[7; 256])?;
+/// assert_eq!(running.join().delivered, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct SharedFeed {
     consumer: SharedConsumer,

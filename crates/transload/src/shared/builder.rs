@@ -114,11 +114,33 @@ impl SharedRegionBuilder {
         Ok(self.geometry()?.layout(place).total_bytes)
     }
 
-    /// Makes the region in a file without a name, which nobody can make longer or shorter.
+    /// Makes the region in a file without a name, which nobody can make longer or shorter. All of its memory is there when
+    /// this returns, and zero.
+    ///
+    /// Preferred pages are tried in the order 1 GiB, 2 MiB, transparent, ordinary, as
+    /// [`SlabBuilder::build`](crate::memory::SlabBuilder::build) does. A failure leaves nothing behind.
     ///
     /// # Errors
     ///
-    /// [`SharedError`]
+    /// - [`SharedError::OutOfRange`], [`SharedError::NoPowerOfTwo`], [`SharedError::TooLarge`]: numbers that make no
+    ///   region.
+    /// - [`SharedError::Memory`]: the memory, as for a slab.
+    /// - [`SharedError::Os`]: any other refusal.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use transload::memory::Policy;
+    /// use transload::shared::{SharedError, SharedRegion};
+    ///
+    /// let region = SharedRegion::builder(1024, 4096).pages_2m(Policy::Prefer).members(8).create()?;
+    /// assert_eq!(region.ring_slots(), 1024);
+    /// assert!(region.is_sealed());
+    ///
+    /// let error = SharedRegion::builder(1 << 25, 64).create().unwrap_err();
+    /// assert_eq!(error.to_string(), "33554432 buffers: a region has 1 to 16777216");
+    /// # Ok::<(), SharedError>(())
+    /// ```
     pub fn create(self) -> Result<SharedRegion, SharedError> {
         storage::create(self.geometry()?, &self.recipe)
     }

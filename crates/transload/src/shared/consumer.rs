@@ -22,6 +22,8 @@ use super::wait;
 pub struct SharedConsumer {
     inner: Arc<Inner>,
     reader: SharedReader,
+    /// The position behind what was taken.
+    next: u64,
 }
 
 /// What the consumer and its batches share. The role ends with the last of them.
@@ -48,7 +50,7 @@ impl SharedConsumer {
         parts.set_consumer(member.core.number());
         let notes = SharedNotes::new((0..parts.ring_slots()).map(|_| SharedWord::new(0)).collect());
         let inner = Arc::new(Inner { member: member.clone(), notes, role: Some(role) });
-        Ok(Self { reader: member.core.reader(), inner })
+        Ok(Self { reader: member.core.reader(), next: parts.done(), inner })
     }
 
     /// Takes at most `max` messages, in place. They stay in the ring until the batch is dropped.
@@ -70,7 +72,10 @@ impl SharedConsumer {
             taken => taken,
         };
         match taken {
-            Ok(taken) => Ok(SharedBatch::new(self.inner.clone(), taken)),
+            Ok(taken) => {
+                self.next = taken.first().wrapping_add(taken.count() as u64);
+                Ok(SharedBatch::new(self.inner.clone(), taken))
+            }
             Err(SharedTakeError::Empty) => Err(TakeError::Empty),
             Err(SharedTakeError::Blocked { member }) => Err(TakeError::Blocked { member }),
             Err(SharedTakeError::Poisoned(why)) => Err(TakeError::Poisoned(why)),
@@ -110,8 +115,10 @@ impl SharedConsumer {
 
     /// Messages in the ring that are published and not taken: a hint, which may be stale.
     pub fn available(&self) -> usize {
-        let member = &self.inner.member;
-        if member.check_process().is_err() { 0 } else { member.core.ahead(&self.reader) }
+        let Ok(()) = self.inner.member.check_process() else { return 0 };
+        let available = self.inner.member.parts().published().wrapping_sub(self.next);
+        // The tail may be behind what was taken already.
+        usize::try_from(available).ok().filter(|&available| available <= self.capacity()).unwrap_or(0)
     }
 
     /// Whether there is none: a hint, which may be stale.

@@ -76,7 +76,7 @@ impl Member {
         let spread = u64::from(self.core.number()) << 8 | self.handles.value() & 0xff;
         // Multiples of the golden ratio lie apart from each other (Knuth, TAOCP 3, 6.4).
         let part = spread.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let first = part * self.parts().buffers() as u64 >> 32;
+        let first = (part * self.parts().buffers() as u64) >> 32;
         ClaimCursor::new(u32::try_from(first).unwrap_or(0))
     }
 

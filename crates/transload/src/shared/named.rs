@@ -232,21 +232,14 @@ impl Folder {
 
     fn open(&self, name: &str, owner: u32) -> Result<SharedRegion, SharedError> {
         for _ in 0..TRIES {
-            let Some((file, status)) = self.look(name, owner)? else {
+            // The mapping keeps its description, so that has to be another one than that of the locks.
+            let (Some(to_lock), Some(to_map)) = (self.look(name, owner)?, self.look(name, owner)?) else {
                 return Err(SharedError::os("open")(Errno::NOENT));
             };
-            // The mapping keeps its description, so that has to be another one.
-            let Some((to_map, other)) = self.look(name, owner)? else { continue };
-            let Some(locks) = Locks::attach(file)? else {
-                pause();
-                continue;
-            };
-            // Looked at after the lock: from now on nobody takes it for dead, but it may have been before.
-            let now = rustix::fs::fstat(locks.file()).map_err(SharedError::os("fstat"))?;
-            if !is_same(&status, &other) || now.st_nlink == 0 {
-                continue;
+            match attach(to_lock, to_map)? {
+                Some(region) => return Ok(region),
+                None => pause(),
             }
-            return Ok(SharedRegion::new(map(to_map.as_fd())?, locks, false));
         }
         Err(SharedError::BeingMade)
     }
@@ -279,6 +272,17 @@ impl Folder {
         }
         Ok(Some((file, status)))
     }
+}
+
+/// Opens the region of a file that was looked at twice; `None` if it has lost its name since, or is losing it.
+fn attach(to_lock: (OwnedFd, Stat), to_map: (OwnedFd, Stat)) -> Result<Option<SharedRegion>, SharedError> {
+    let Some(locks) = Locks::attach(to_lock.0)? else { return Ok(None) };
+    // Looked at after the lock: from now on nobody takes it for dead, but it may have been before.
+    let now = rustix::fs::fstat(locks.file()).map_err(SharedError::os("fstat"))?;
+    if !is_same(&now, &to_map.1) || now.st_nlink == 0 {
+        return Ok(None);
+    }
+    Ok(Some(SharedRegion::new(map(to_map.0.as_fd())?, locks, false)))
 }
 
 fn is_same(one: &Stat, other: &Stat) -> bool {
@@ -380,5 +384,55 @@ mod tests {
         assert!(matches!(error, SharedError::Memory(SlabError::Os { .. })), "{error:?}");
         std::fs::remove_file(small.0.join("filler")).unwrap();
         folder.open("transload-hollow", this_user()).unwrap();
+    }
+
+    /// The events of a race, in the order that does harm.
+    #[test]
+    fn what_is_replaced_between_a_look_and_the_next_step_is_noticed() {
+        let (name, user) = (format!("{PREFIX}race-{}", std::process::id()), this_user());
+        let folder = Folder::system().unwrap();
+        let make = || {
+            let geometry = Geometry::new(1, 1, None, None).unwrap();
+            folder.create(&name, 0o600, geometry, &Recipe::default()).unwrap()
+        };
+        let look = || folder.look(&name, user).unwrap().unwrap();
+        drop(make());
+        let old = [0; 6].map(|_| look());
+        let [to_lock, to_map, to_remove, to_mix, claimed, _] = old;
+        let claimed = Locks::attach(claimed.0).unwrap().unwrap();
+        let to_remove = Locks::attach(to_remove.0).unwrap().unwrap();
+
+        // Two at once do not take a name away: the second might take away what has come in its place.
+        assert!(claimed.claim_name().unwrap());
+        folder.remove(&name, &to_remove).unwrap();
+        assert!(is_same(&look().1, &to_lock.1), "taken away without the right to it");
+        drop(claimed);
+        folder.remove(&name, &to_remove).unwrap();
+        assert!(folder.look(&name, user).unwrap().is_none());
+        drop(to_remove);
+
+        let new = make();
+        let late = Locks::attach(to_mix.0).unwrap().unwrap();
+        folder.remove(&name, &late).unwrap();
+        assert_eq!(
+            folder.open(&name, user).unwrap().id(),
+            new.id(),
+            "the new one was taken away for the old"
+        );
+        assert!(attach(look(), to_map).unwrap().is_none(), "locked one, and mapped the other");
+        assert!(attach(to_lock, look()).unwrap().is_none());
+        folder.unlink(&name).unwrap();
+    }
+
+    #[test]
+    fn what_has_lost_its_name_is_not_opened() {
+        let (name, user) = (format!("{PREFIX}lost-{}", std::process::id()), this_user());
+        let folder = Folder::system().unwrap();
+        let geometry = Geometry::new(1, 1, None, None).unwrap();
+        drop(folder.create(&name, 0o600, geometry, &Recipe::default()).unwrap());
+        let [to_lock, to_map, lock_too, map_too] = [0; 4].map(|_| folder.look(&name, user).unwrap().unwrap());
+        assert!(attach(to_lock, to_map).unwrap().is_some());
+        folder.unlink(&name).unwrap();
+        assert!(attach(lock_too, map_too).unwrap().is_none());
     }
 }

@@ -55,11 +55,37 @@ impl SharedRegion {
         SharedRegionBuilder::new(buffer_count, buffer_size)
     }
 
-    /// Opens a region that another process made, by a descriptor that it handed over.
+    /// Opens a region that another process made, by a descriptor that it handed over. Nothing of it is believed that can be
+    /// checked, and nothing is looked at twice.
+    ///
+    /// The file is opened anew through `/proc/self/fd`, for locks of its own. Where that cannot be, without `/proc` or
+    /// because the file is another user's, the descriptor itself has to be one that nobody else has: such as
+    /// [`file_for_peer`](SharedRegion::file_for_peer) makes.
     ///
     /// # Errors
     ///
-    /// [`SharedError`]
+    /// - [`SharedError::NotAFile`], [`SharedError::Unsealed`], [`SharedError::Length`]: it is no sealed file of the right
+    ///   length. One that anybody could cut off is not opened.
+    /// - [`SharedError::NotReady`], [`SharedError::OtherByteOrder`], [`SharedError::LayoutVersion`],
+    ///   [`SharedError::Features`], [`SharedError::Header`], and the errors of the numbers: what its header says.
+    /// - [`SharedError::Memory`]: it could not be mapped, or its pages are not to be had.
+    /// - [`SharedError::Os`]: any other refusal.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use transload::shared::{SharedError, SharedRegion};
+    ///
+    /// let made = SharedRegion::builder(16, 4096).create()?;
+    /// // Sent to another process, by SCM_RIGHTS or to a child.
+    /// let descriptor = made.file_for_peer().expect("a descriptor");
+    /// let opened = SharedRegion::open(descriptor)?;
+    /// assert_eq!((opened.id(), opened.buffer_count()), (made.id(), 16));
+    ///
+    /// let null = std::fs::File::open("/dev/null").expect("a device");
+    /// assert!(matches!(SharedRegion::open(null.into()), Err(SharedError::NotAFile { .. })));
+    /// # Ok::<(), SharedError>(())
+    /// ```
     pub fn open(file: OwnedFd) -> Result<SharedRegion, SharedError> {
         storage::open(file)
     }
@@ -116,7 +142,8 @@ impl SharedRegion {
         SharedRegion { inner: Arc::new(inner) }
     }
 
-    /// A descriptor for one peer, to be sent to it and dropped: its locks are its own.
+    /// A descriptor for one peer, to be sent to it and dropped: its locks are its own. Of a region in the caller's memory
+    /// it is one of the lock file.
     ///
     /// # Errors
     ///

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::thread::JoinHandle;
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept, bind, connect, listen,
@@ -24,9 +25,10 @@ pub(crate) fn socket() -> OwnedFd {
     socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap()
 }
 
-/// A client. A server that lets it wait for longer than the test's watchdog fails the test.
+/// A client, which hears nothing if the server lets it wait for too long.
 pub(crate) fn call(path: &Path) -> OwnedFd {
     let socket = socket();
+    set_socket_timeout(&socket, Timeout::Recv, Some(super::WATCHDOG)).unwrap();
     connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
     socket
 }
@@ -41,12 +43,19 @@ pub(crate) fn send(socket: &OwnedFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>
 }
 
 /// The kind of an answer, and how many descriptors came along; nothing if the server has hung up.
+///
+/// # Panics
+///
+/// If nothing comes.
 pub(crate) fn hear(socket: &OwnedFd) -> Option<(u8, usize)> {
     let mut bytes = [0; 256];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received =
-        recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC).ok()?;
+    let received = recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC);
+    let received = match received {
+        Err(rustix::io::Errno::AGAIN) => panic!("the server says nothing"),
+        received => received.ok()?,
+    };
     let count = control
         .drain()
         .map(|message| if let RecvAncillaryMessage::ScmRights(rights) = message { rights.count() } else { 0 })

@@ -1,5 +1,12 @@
 //! A peer that lies: it maps the memory of a region by itself, and writes to it what no member writes.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part of this")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::cast_possible_truncation,
+    clippy::cast_ptr_alignment,
+    clippy::unwrap_used,
+    reason = "each test file uses its part of this, counts little, and may panic; offsets are checked"
+)]
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::mpsc;
@@ -74,13 +81,13 @@ impl Raw {
     pub fn word(&self, offset: usize) -> &SharedWord {
         assert!(offset.is_multiple_of(8) && offset + 8 <= self.len_bytes);
         // SAFETY: within the mapping, aligned; everybody reaches these bytes as atomic words.
-        unsafe { &*self.base.add(offset).cast::<SharedWord>() }
+        unsafe { &*self.base.wrapping_add(offset).cast::<SharedWord>() }
     }
 
     pub fn futex(&self, offset: usize) -> &FutexWord {
         assert!(offset.is_multiple_of(4) && offset + 4 <= self.len_bytes);
         // SAFETY: as above.
-        unsafe { &*self.base.add(offset).cast::<FutexWord>() }
+        unsafe { &*self.base.wrapping_add(offset).cast::<FutexWord>() }
     }
 
     /// Takes the pages away; they come back as zeroes.
@@ -216,7 +223,7 @@ impl Liar {
                 let tag = tag_of(slot.load());
                 slot.store(slot_word(dice.below(5), SENT, tag, dice.below(300)));
                 self.cell(position as usize).store(full_cell(
-                    position / self.ring_slots as u64 & 0xff_ffff,
+                    (position / self.ring_slots as u64) & 0xff_ffff,
                     index,
                     tag,
                 ));

@@ -51,9 +51,7 @@ impl Feed {
             ));
         }
         let Some(input) = input else {
-            let generators = Generator::all(args.framing, message_size, 1, args.messages)?;
-            let generator = generators.into_iter().next();
-            let generator = generator.ok_or_else(|| Failure::new("source", "there is nobody to generate"))?;
+            let generator = Generator::of_member(args.framing, message_size, args.messages)?;
             return Ok(Self::Generated { generator, message_size });
         };
         let framing = match args.framing {
@@ -78,7 +76,7 @@ impl Feed {
             Self::Generated { generator, message_size } => {
                 let mut payload = vec![0; *message_size];
                 while !watch.is_over() {
-                    if generator.next_payload(&mut payload).is_none() {
+                    if generator.next_payload(session.member(), &mut payload).is_none() {
                         watch.complete(StoppedBy::Messages);
                     } else if session.send(&payload, false, watch)? == Outcome::Stopped {
                         break;

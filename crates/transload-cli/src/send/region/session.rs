@@ -97,8 +97,8 @@ impl Slots {
 /// Whether a pump takes from the region, as far as was seen.
 #[derive(Clone, Copy, Debug, Default)]
 struct Presence {
-    /// The last one that was seen: member, process, and since when.
-    last: Option<(u16, u32, u64)>,
+    /// The last one that was seen: member and process.
+    last: Option<(u16, u32)>,
     absent_since: Option<Instant>,
     is_told: bool,
 }
@@ -120,7 +120,7 @@ impl<'a> Session<'a> {
     ) -> Result<Option<Self>, Failure> {
         let started = Instant::now();
         let Some(part) = Part::get(args, name, watch)? else { return Ok(None) };
-        Ok(Some(Self {
+        let mut session = Self {
             args,
             name,
             part,
@@ -130,7 +130,9 @@ impl<'a> Session<'a> {
             bytes: 0,
             reconnects: 0,
             waited: started.elapsed(),
-        }))
+        };
+        session.check(watch)?;
+        Ok(Some(session))
     }
 
     pub(super) fn slots(&self) -> Slots {
@@ -210,11 +212,10 @@ impl<'a> Session<'a> {
         if self.part.steward.standing() == Standing::Superseded {
             return self.go_over(watch);
         }
-        let holders = self.part.pool.holders();
-        let pump = holders.iter().find(|holder| holder.consumer && holder.alive);
-        let pump = pump.map(|pump| (pump.member, pump.pid, pump.since));
-        let Some(pump) = pump else { return self.miss_pump() };
-        self.reconnects += u64::from(self.pump.last.is_some_and(|last| last != pump));
+        let taker = self.region().taker().filter(|taker| taker.alive);
+        let Some(pump) = taker.map(|taker| (taker.member, taker.pid)) else { return self.miss_pump() };
+        let is_another = self.pump.last.is_some_and(|last| last != pump || self.pump.absent_since.is_some());
+        self.reconnects += u64::from(is_another);
         if self.pump.is_told {
             complain(&format!("process {} takes from shm:{}, and this goes on", pump.1, self.name));
         }
@@ -282,14 +283,14 @@ impl Part {
                     | HandoverError::Unserved { .. }
                     | HandoverError::NotAnswering { .. }
             );
-            if args.no_reconnect || !may_come {
-                return Err(Failure::new("connect", error));
+            if watch.is_over() && watch.why() == Some(StoppedBy::Signal) {
+                return Ok(None);
             }
-            if watch.is_over() {
-                return match watch.why() {
-                    Some(StoppedBy::Signal) => Ok(None),
-                    _ => Err(Failure::new("connect", error)),
-                };
+            if args.no_reconnect || !may_come || watch.is_over() {
+                let failure = Failure::new("connect", &error);
+                let is_missing = matches!(error, HandoverError::NotThere { .. });
+                let fix = format!("start one that makes it: transload pump --from shm:{name}");
+                return Err(if is_missing { failure.fix(fix) } else { failure });
             }
             if !std::mem::replace(&mut is_told, true) {
                 complain(&format!("{error}: waits for it"));

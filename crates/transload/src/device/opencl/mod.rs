@@ -71,6 +71,7 @@ mod copies;
 mod device;
 mod driver;
 mod event;
+mod gather;
 mod handle;
 mod info;
 mod pause;

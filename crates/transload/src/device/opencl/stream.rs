@@ -11,8 +11,10 @@ use opencl3::types::{CL_NON_BLOCKING, cl_command_queue, cl_event, cl_int, cl_mem
 use super::codes;
 use super::copies::{Copies, Ended};
 use super::device::Shared;
+use super::gather::{self, Gatherer};
 use super::handle::{Buffer, Handle, Queue};
 use super::pause::Pause;
+use super::pinned::Allocation;
 use crate::device::{
     Completion, CopyError, DeviceError, Download, Refused, Stream, StreamOptions, Ticket, Transfer, Upload,
 };
@@ -40,6 +42,7 @@ pub struct OpenClStream {
     unflushed: bool,
     /// What the driver said when it could not say how a transfer ended.
     lost: Option<String>,
+    gatherer: Gatherer,
     buffer: Handle<Buffer>,
     queue: Handle<Queue>,
     device: Arc<Shared>,
@@ -51,6 +54,8 @@ struct InFlight {
     ticket: Ticket,
     transfer: Transfer,
     copies: Copies,
+    /// What the driver reads instead of an upload's own pieces.
+    gathered: Option<Allocation>,
 }
 
 impl OpenClStream {
@@ -69,6 +74,7 @@ impl OpenClStream {
             queue_bytes: options.queue_bytes,
             unflushed: false,
             lost: None,
+            gatherer: Gatherer::default(),
             buffer,
             queue,
             device,
@@ -112,8 +118,9 @@ impl OpenClStream {
 
     fn write(&self, (source, len_bytes): (*const u8, usize), to: usize) -> Result<cl_event, cl_int> {
         // SAFETY: queue and buffer are there. The range lies within the buffer's bytes that are the device queue
-        // (checked by `Upload::check`). The source is a piece of a batch, initialised, which nobody writes (I1, I3) and which
-        // stays with the transfer, in `in_flight` or in quarantine, until the copy has ended (I2).
+        // (checked by `Upload::check`). The source is a piece of a batch, or what its pieces were gathered in: initialised,
+        // written by nobody (I1, I3) but processes that lie (I7), and with the transfer, in `in_flight` or in quarantine,
+        // until the copy has ended (I2).
         unsafe {
             enqueue_write_buffer(
                 self.queue.raw(),
@@ -147,10 +154,10 @@ impl OpenClStream {
     }
 
     /// Takes a transfer over whose copies the driver has.
-    fn take_over(&mut self, transfer: Transfer, copies: Copies) -> Ticket {
+    fn take_over(&mut self, transfer: Transfer, copies: Copies, gathered: Option<Allocation>) -> Ticket {
         let ticket = self.next;
         self.next += 1;
-        self.in_flight.push_back(InFlight { ticket, transfer, copies });
+        self.in_flight.push_back(InFlight { ticket, transfer, copies, gathered });
         self.unflushed = true;
         self.flush();
         ticket
@@ -179,10 +186,12 @@ impl OpenClStream {
                 let reason = format!("{call} answered {}", codes::name(code));
                 self.lost.get_or_insert_with(|| reason.clone());
                 transfer.copies.leak();
+                gather::leak(transfer.gathered.take());
                 transfer.transfer = transfer.transfer.quarantine();
                 Err(CopyError::Lost { reason })
             }
         };
+        self.gatherer.give_back(transfer.gathered);
         Completion { ticket, transfer: transfer.transfer, result }
     }
 
@@ -220,9 +229,14 @@ impl Stream for OpenClStream {
         if let Err(error) = allowed {
             return Err(Refused { transfer: upload, error });
         }
-        let (mut copies, mut to) = (Copies::default(), upload.device_range().start);
-        for piece in upload.pieces() {
+        let range = upload.device_range();
+        let gathered = self.gatherer.gather(&self.device, &upload);
+        let whole = gathered.as_ref().map(|memory| (memory.base().as_ptr().cast_const(), range.len()));
+        let pieces = upload.pieces().take(if whole.is_some() { 0 } else { usize::MAX });
+        let (mut copies, mut to) = (Copies::default(), range.start);
+        for piece in whole.into_iter().chain(pieces) {
             if let Err(code) = copies.note(self.write(piece, to)) {
+                self.gatherer.give_back(gathered);
                 return Err(Refused { transfer: upload, error: codes::failed(WRITE, code) });
             }
             if !copies.is_whole() {
@@ -230,7 +244,7 @@ impl Stream for OpenClStream {
             }
             to += piece.1;
         }
-        Ok(self.take_over(Transfer::Upload(upload), copies))
+        Ok(self.take_over(Transfer::Upload(upload), copies, gathered))
     }
 
     fn fetch(&mut self, mut download: Download) -> Result<Ticket, Refused<Download>> {
@@ -247,7 +261,7 @@ impl Stream for OpenClStream {
                 return Err(Refused { transfer: download, error: codes::failed(READ, code) });
             }
         }
-        Ok(self.take_over(Transfer::Download(download), copies))
+        Ok(self.take_over(Transfer::Download(download), copies, None))
     }
 
     fn poll(&mut self) -> Option<Completion> {
@@ -284,6 +298,7 @@ impl Drop for OpenClStream {
                 continue;
             }
             transfer.copies.leak();
+            gather::leak(transfer.gathered.take());
             transfers += 1;
             if let Transfer::Quarantined { messages: of_this } = transfer.transfer.quarantine() {
                 messages += of_this;

@@ -37,8 +37,9 @@ pub(super) struct Desk {
     pub(super) mark: Mark,
     visitors: Vec<Visitor>,
     most: usize,
-    /// Until then nobody is accepted.
+    /// Until then nobody is accepted, for want of descriptors; and whether that was told since somebody was.
     deaf_until: Option<Instant>,
+    is_deafness_told: bool,
     /// The role of the one who serves this region.
     _role: Option<Held>,
 }
@@ -65,7 +66,15 @@ impl Desk {
         // Others of this process need descriptors as well.
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 2;
         let most = usize::try_from(limit.min(CONNECTIONS)).unwrap_or(0);
-        Self { listener, mark, visitors: Vec::new(), most, deaf_until: None, _role: role }
+        Self {
+            listener,
+            mark,
+            visitors: Vec::new(),
+            most,
+            deaf_until: None,
+            is_deafness_told: false,
+            _role: role,
+        }
     }
 
     /// What it waits for: the listener, then each visitor.
@@ -116,6 +125,7 @@ impl Desk {
             match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => match socket::peer(&socket) {
                     Ok(peer) => {
+                        self.is_deafness_told = false;
                         self.welcome(Visitor { socket, peer, since: Instant::now(), is_served: false });
                     }
                     Err(error) => tracing::debug!(%error, "a client is nobody"),
@@ -123,7 +133,9 @@ impl Desk {
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "no client can be accepted for the moment");
+                    if !std::mem::replace(&mut self.is_deafness_told, true) {
+                        tracing::warn!(%error, "no client can be accepted for the moment");
+                    }
                     self.deaf_until = Some(Instant::now() + DEAF);
                     return;
                 }

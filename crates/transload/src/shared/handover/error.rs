@@ -70,7 +70,7 @@ pub enum HandoverError {
     },
     /// No process has a region of that name.
     #[error(
-        "no process has a region named {name} (looked at {}): start the one that makes it; processes of other users and containers have other folders",
+        "no process has a region named {name} (its socket would be {}); other users and containers have other folders",
         path.display()
     )]
     NotThere {

@@ -41,9 +41,9 @@ pub enum LaneError {
     /// The memory could not be had.
     #[error(transparent)]
     Memory(#[from] SlabError),
-    /// The file could be cut off under this process.
+    /// The file could be cut off, or punched, under this process.
     #[error(
-        "the peer's file has seals {found:#x}, and must have {expected:#x} (shrink, grow, seal): \
+        "the peer's file has seals {found:#x}, and must have {expected:#x} (shrink, grow, seal, future writes): \
          take what `file_for_peer` gives"
     )]
     Unsealed {
@@ -65,6 +65,14 @@ pub enum LaneError {
     /// The file is not as long as it says.
     #[error("the peer's file has {found} bytes, its header says {expected}")]
     Length {
+        /// Bytes that there are.
+        found: u64,
+        /// Bytes that there must be.
+        expected: u64,
+    },
+    /// Not all of the file's pages are there: whoever touches one would have to pay for it, or not get it.
+    #[error("the peer's file has {found} bytes of its {expected} in memory: it must have all")]
+    Sparse {
         /// Bytes that there are.
         found: u64,
         /// Bytes that there must be.

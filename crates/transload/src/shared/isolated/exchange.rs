@@ -1,22 +1,26 @@
 //! Handing one descriptor over each way.
 
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::super::handover::socket;
 use super::error::LaneError;
 
-/// What the producer says, with its memory.
-pub(super) const OFFER: &[u8; 8] = b"TLlane\x01\x01";
-/// What the consumer answers, with its own.
-pub(super) const ANSWER: &[u8; 8] = b"TLlane\x01\x02";
+const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 
-pub(super) fn send(socket: &OwnedFd, what: &[u8; 8], file: &OwnedFd) -> Result<(), LaneError> {
-    socket::send(socket, what, Some(file)).map_err(LaneError::os("sendmsg"))
+/// What the producer says, with its memory.
+pub(super) const OFFER: [u8; 8] = *b"TLlane\x01\x01";
+/// What the consumer answers, with its own.
+pub(super) const ANSWER: [u8; 8] = *b"TLlane\x01\x02";
+
+pub(super) fn send(socket: &OwnedFd, what: [u8; 8], file: &OwnedFd) -> Result<(), LaneError> {
+    socket::send(socket, &what, Some(file)).map_err(LaneError::os("sendmsg"))
 }
 
 /// One message with exactly one descriptor. All others are closed.
-pub(super) fn receive(socket: &OwnedFd, what: &[u8; 8], until: Instant) -> Result<OwnedFd, LaneError> {
+pub(super) fn receive(socket: &OwnedFd, what: [u8; 8], timeout: Duration) -> Result<OwnedFd, LaneError> {
+    // Years are for ever.
+    let until = Instant::now() + timeout.min(FOR_EVER);
     if !socket::wait(socket, until).map_err(LaneError::os("poll"))? {
         return Err(LaneError::TimedOut);
     }
@@ -25,7 +29,7 @@ pub(super) fn receive(socket: &OwnedFd, what: &[u8; 8], until: Instant) -> Resul
     let found = received.descriptors.len();
     match received.descriptors.pop() {
         None if received.bytes == 0 => Err(LaneError::HungUp),
-        _ if received.bytes != what.len() || bytes != *what => {
+        _ if received.bytes != what.len() || bytes != what => {
             Err(LaneError::Strange { found: received.bytes })
         }
         Some(file) if found == 1 && !received.is_cut => Ok(file),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use transload_core::{FullBarrier, SharedWord, SpscFault, SpscReceiver, SpscRun};
 
@@ -83,7 +83,7 @@ impl Lane {
     ///
     /// [`LaneError`]. The producer is told nothing then: hang up.
     pub fn accept(socket: &OwnedFd, timeout: Duration) -> Result<Lane, LaneError> {
-        let lane = Lane::from_file(exchange::receive(socket, OFFER, Instant::now() + timeout)?)?;
+        let lane = Lane::from_file(exchange::receive(socket, OFFER, timeout)?)?;
         exchange::send(socket, ANSWER, &lane.file_for_peer()?)?;
         Ok(lane)
     }

@@ -16,6 +16,11 @@ use super::layout::{FUTEXES, LENGTHS, Owner, POSITION, Plan};
 use crate::fork::ForkedChild;
 use crate::memory::{self, Obtained, Placement, Recipe, Rights, Slab, SlabError, Store};
 
+/// Each memory has these: nobody can cut it off, take pages out of it, or write it who had not mapped it before.
+const SEALED: SealFlags = SEALS.union(SealFlags::FUTURE_WRITE);
+/// What `st_blocks` counts, whatever the pages are (stat(2)).
+const BLOCK_BYTES: u64 = 512;
+
 pub(super) type Own = SpscOwn<Words, FutexWords>;
 pub(super) type Peer = SpscPeer<Words, FutexWords>;
 
@@ -61,8 +66,7 @@ impl OwnMemory {
             word.store(value);
         }
         // From here on there is no way to another writable mapping of it, nor to `pwrite`; the one that is there stays.
-        rustix::fs::fcntl_add_seals(&memfd, SEALS | SealFlags::FUTURE_WRITE)
-            .map_err(LaneError::os("fcntl(F_ADD_SEALS)"))?;
+        rustix::fs::fcntl_add_seals(&memfd, SEALED).map_err(LaneError::os("fcntl(F_ADD_SEALS)"))?;
         let locks =
             Locks::attach(reopen_or_take(memfd)?)?.ok_or(Errno::AGAIN).map_err(LaneError::os("fcntl"))?;
         if !locks.try_lock(plan.owner.byte()).map_err(LaneError::os("fcntl(F_OFD_SETLK)"))? {
@@ -109,8 +113,8 @@ impl PeerMemory {
     /// Maps a file that the peer handed over, for reading, if it is what it must be.
     pub(super) fn open(file: OwnedFd, owner: Owner) -> Result<PeerMemory, LaneError> {
         let found = seals(file.as_fd())?;
-        if !found.contains(SEALS) {
-            return Err(LaneError::Unsealed { found: found.bits(), expected: SEALS.bits() });
+        if !found.contains(SEALED) {
+            return Err(LaneError::Unsealed { found: found.bits(), expected: SEALED.bits() });
         }
         let plan = Plan::decode(&Header::words_of_file(file.as_fd())?, owner)?;
         let len_bytes = plan.total_bytes();
@@ -118,6 +122,13 @@ impl PeerMemory {
         let (found, expected) = (length(file.as_fd())?, len_bytes as u64);
         if found != expected {
             return Err(LaneError::Length { found, expected });
+        }
+        // Pages that are not there would be this process's to pay for, or none would be left at the first touch. Those that
+        // are there cannot be taken away: sealed.
+        let status = rustix::fs::fstat(&file).map_err(LaneError::os("fstat"))?;
+        let found = u64::try_from(status.st_blocks).unwrap_or(0).saturating_mul(BLOCK_BYTES);
+        if found < expected {
+            return Err(LaneError::Sparse { found, expected });
         }
         // The mapping keeps its description, and a peer that has its lock by that would seem to live as long as we do.
         let file = open_again(file.as_fd()).unwrap_or(file);
@@ -142,8 +153,8 @@ impl PeerMemory {
     pub(super) fn slab(&self) -> Slab {
         let Plan { slots, slot_bytes, .. } = self.plan;
         let base = self.memory.base().map_addr(|address| address.saturating_add(self.plan.slots_offset()));
-        // SAFETY: the plan puts that many bytes there, within the mapping. It is readable only: the slab is registered for
-        // reading only, and nobody gets a right to write to memory that processes share (I7).
+        // SAFETY: the plan puts that many bytes there, within the mapping. It is mapped for reading only (I8): the slab is
+        // registered for reading only, and nobody gets a right to write to memory that processes share (I7).
         unsafe {
             Slab::of_shared(base, self.memory.mapping().cloned(), slots, slot_bytes, self.placement.clone())
         }

@@ -16,8 +16,8 @@
 //! # What it promises
 //!
 //! * Nobody can write the other's words, nor can a third: each memory is sealed (`F_SEAL_FUTURE_WRITE`) once its owner has
-//!   mapped it. Nor can anybody cut it off under the other: each side checks that the other's memory has the seals
-//!   `F_SEAL_SHRINK`, `F_SEAL_GROW` and `F_SEAL_SEAL` before it maps it.
+//!   mapped it. Nor can anybody cut it off, or take pages out of it, under the other: each side checks that the other's
+//!   memory has that seal, and `F_SEAL_SHRINK`, `F_SEAL_GROW` and `F_SEAL_SEAL`, and all of its pages, before it maps it.
 //! * What one side reads of the other is checked: a position must lie where it can be, a length must fit into a slot. Whoever
 //!   lies is cut off, with an error that says what it said; nobody else notices. No lie makes the other side read out of
 //!   bounds, hang, or crash.

@@ -1,7 +1,7 @@
 //! A lane that its producer has made and no consumer has yet.
 
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::super::geometry::ALIGNMENTS;
 use super::super::storage::new_id;
@@ -112,7 +112,7 @@ impl Offer {
     /// [`LaneError`].
     pub fn hand_over(self, socket: &OwnedFd, timeout: Duration) -> Result<Producer, LaneError> {
         exchange::send(socket, OFFER, &self.file_for_peer()?)?;
-        let answer = exchange::receive(socket, exchange::ANSWER, Instant::now() + timeout)?;
+        let answer = exchange::receive(socket, exchange::ANSWER, timeout)?;
         self.connect(answer)
     }
 }
