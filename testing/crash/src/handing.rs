@@ -11,8 +11,9 @@ use tempfile::TempDir;
 use transload::shared::handover::{
     HandoverError, Name, Post, Steward, Terms, attach, create, create_or_attach,
 };
-use transload::shared::{SharedError, SharedPool, SharedRegion};
+use transload::shared::{SharedError, SharedRegion, SharedRegionBuilder, named_objects, unlink_named};
 
+use crate::half_made::works;
 use crate::scene::Fault;
 use crate::trace::{Stop, Tracee, let_parent_trace, mark};
 use crate::victim::Victim;
@@ -40,18 +41,31 @@ pub enum Handing {
     Serve,
     /// Serves on, when whoever served has gone.
     ServeOn,
+    /// Makes a region with a name in `/dev/shm`.
+    CreateNamed,
+    /// Makes one by the name of one that is dead.
+    ReplaceNamed,
+    /// Opens one by its name.
+    OpenNamed,
 }
 
-const NAMES: [(&str, Handing); 5] = [
+const NAMES: [(&str, Handing); 8] = [
     ("create", Handing::Create),
     ("attach", Handing::Attach),
     ("leave", Handing::Leave),
     ("serve", Handing::Serve),
     ("serve-on", Handing::ServeOn),
+    ("create-named", Handing::CreateNamed),
+    ("replace-named", Handing::ReplaceNamed),
+    ("open-named", Handing::OpenNamed),
 ];
 
+fn builder() -> SharedRegionBuilder {
+    SharedRegion::builder(4, 256).members(4)
+}
+
 fn make() -> Result<SharedRegion, SharedError> {
-    SharedRegion::builder(4, 256).members(4).create()
+    builder().create()
 }
 
 fn terms() -> Terms {
@@ -75,6 +89,16 @@ impl Handing {
     ///
     /// What went wrong.
     pub fn act(self, name: &str) -> Result<(), String> {
+        if matches!(self, Handing::CreateNamed | Handing::ReplaceNamed | Handing::OpenNamed) {
+            let_parent_trace().map_err(|error| error.to_string())?;
+            mark();
+            let got = match self {
+                Handing::OpenNamed => SharedRegion::open_named(name),
+                _ => builder().create_named(name, 0o600),
+            };
+            mark();
+            return got.map(drop).map_err(|error| error.to_string());
+        }
         let name: Name = name.parse().map_err(|error| format!("{error}"))?;
         let say = |error: HandoverError| error.to_string();
         match self {
@@ -98,6 +122,7 @@ impl Handing {
                 Ok(())
             }
             Handing::Serve => stand(&name, create(&name, &terms(), make).map_err(say)?.1),
+            Handing::CreateNamed | Handing::ReplaceNamed | Handing::OpenNamed => unreachable!("done above"),
             Handing::ServeOn => stand(&name, attach(&name, &terms()).map_err(say)?.1),
         }
     }
@@ -148,6 +173,9 @@ pub fn kill_at_each_call(handing: Handing, victim: &Victim, has_survivor: bool) 
             Handing::Attach => stage.attach(victim, calls),
             Handing::Serve => stage.serve(victim, calls, has_survivor),
             Handing::ServeOn => stage.serve_on(victim, calls),
+            Handing::CreateNamed | Handing::ReplaceNamed | Handing::OpenNamed => {
+                named(handing, victim, calls)
+            }
         };
         report.points += 1;
         if let Err(fault) = judged {
@@ -277,16 +305,8 @@ impl Stage {
 
     /// Whoever asks by the name gets this region, and it works.
     fn is_there(&self, region: &SharedRegion) -> Result<(), Fault> {
-        let (same, post) = attach(&self.name(), &terms()).map_err(|error| error.to_string())?;
-        if same.id() != region.id() {
-            return Err("another region has the name".to_owned());
-        }
-        let pool = SharedPool::join(&same, "third").map_err(|error| error.to_string())?;
-        pool.ring().try_send_copy(b"x").map_err(|error| error.to_string())?;
-        let mut consumer = pool.ring().consumer().map_err(|error| error.to_string())?;
-        let taken = consumer.take(1).map_err(|error| error.to_string())?;
-        drop((taken, post));
-        Ok(())
+        let (same, _post) = attach(&self.name(), &terms()).map_err(|error| error.to_string())?;
+        if same.id() == region.id() { works(&same) } else { Err("another region has the name".to_owned()) }
     }
 
     /// Once all have gone, in good order but for the victim, the name has gone too.
@@ -297,6 +317,48 @@ impl Stage {
         let is_left = names.iter().any(|name| !name.to_string_lossy().ends_with(SIGN));
         if is_left { Err(format!("{names:?} are left")) } else { Ok(()) }
     }
+}
+
+/// A region with a name in `/dev/shm`: whatever the victim has left of it, the next one can be made.
+fn named(handing: Handing, victim: &Victim, calls: usize) -> (bool, Result<(), Fault>) {
+    let name = format!("crash-{}-{}-{calls}", std::process::id(), handing.name());
+    let create = || builder().create_named(&name, 0o600);
+    let before = (handing != Handing::CreateNamed).then(|| create().unwrap());
+    // Of the dead there is the name only.
+    let alive = before.filter(|_| handing == Handing::OpenNamed);
+    let mut command = victim.command();
+    let mut tracee = Tracee::start(command.args(["handing", handing.name(), &name])).unwrap();
+    let has_ended = run_to_mark(&mut tracee, calls);
+    tracee.kill().unwrap();
+    let check = || {
+        let region = match &alive {
+            Some(region) => {
+                if create().is_ok() {
+                    return Err("a living region was replaced".to_owned());
+                }
+                region.clone()
+            }
+            None => create().map_err(|error| error.to_string())?,
+        };
+        let same = SharedRegion::open_named(&name).map_err(|error| error.to_string())?;
+        if same.id() != region.id() {
+            return Err("another region has the name".to_owned());
+        }
+        works(&same)?;
+        unlink_named(&name).map_err(|error| error.to_string())?;
+        let left = named_objects().map_err(|error| error.to_string())?;
+        if left.iter().any(|object| object.name == name) {
+            Err("the name is left".to_owned())
+        } else {
+            Ok(())
+        }
+    };
+    let judged = check();
+    if judged.is_err() {
+        // Nothing is left of a failure; it says so itself.
+        let _ = unlink_named(&name);
+    }
+    (has_ended, judged)
 }
 
 /// The region of a name that somebody is about to make.

@@ -1,4 +1,4 @@
-//! Whoever makes, gets, serves or gives up a region by its name is killed at each of its system calls.
+//! Whoever makes, gets, serves or gives up a region by a name is killed at each of its system calls.
 
 #![expect(clippy::print_stdout, reason = "figures for who asks for them")]
 
@@ -45,6 +45,21 @@ fn serve() {
 #[test]
 fn serve_on() {
     survives(Handing::ServeOn);
+}
+
+#[test]
+fn create_named() {
+    survives(Handing::CreateNamed);
+}
+
+#[test]
+fn replace_named() {
+    survives(Handing::ReplaceNamed);
+}
+
+#[test]
+fn open_named() {
+    survives(Handing::OpenNamed);
 }
 
 #[test]
