@@ -46,7 +46,12 @@ pub fn is_whole(process: u32, scene: &Scene) -> Result<bool, Fault> {
     Ok(is_whole)
 }
 
-fn works(region: &SharedRegion) -> Result<(), Fault> {
+/// Sees to it that messages go through a region.
+///
+/// # Errors
+///
+/// Why they do not.
+pub fn works(region: &SharedRegion) -> Result<(), Fault> {
     let pool = SharedPool::join(region, "thief").map_err(|error| error.to_string())?;
     let mut consumer = pool.ring().consumer().map_err(|error| error.to_string())?;
     for nth in 0..20 {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::half_made;
 use crate::operation::Operation;
 use crate::path::Path;
-use crate::scene::{Fault, Outcome, Scene};
+use crate::scene::{Fault, Outcome};
 use crate::victim::Victim;
 
 /// What came out of all deaths of one operation.
@@ -50,9 +50,7 @@ fn kill(operation: Operation, victim: &Victim, path: &Path, at: impl Iterator<It
     let started = Instant::now();
     let (mut points, mut whole, mut outcomes, mut faults) = (0, 0, BTreeMap::new(), Vec::new());
     for point in at {
-        let mut scene = Scene::new(operation);
-        let mut tracee = scene.start(victim);
-        path.walk(&mut scene, &mut tracee, point).unwrap();
+        let (scene, tracee) = path.bring(operation, victim, point);
         let makes = operation == Operation::Create;
         let seen = if makes { half_made::is_whole(tracee.pid(), &scene) } else { Ok(false) };
         tracee.kill().unwrap();

@@ -1,4 +1,20 @@
-//! Kills members of shared regions at every instruction, and sees whether the others can go on.
+//! Kills and stops members of shared regions in the middle of what they do, and sees whether the others can go on.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`trace`], [`path`] | stepping a process; the way of an operation, and how to come to a place on it fast |
+//! | [`operation`], [`twin`] | what a victim does; what it does wrong on purpose |
+//! | [`scene`], [`view`] | what there is around it, and what must be true afterwards; the words of a region |
+//! | [`kill`], [`stop`], [`interplay`] | killed at each point; stopped there, while another one acts |
+//! | [`half_made`], [`handing`] | regions that are not made yet; regions that are handed over by a name |
+//! | [`campaign`], [`random`] | many members, killed and stopped at random moments |
+//! | [`holder`] | a member that has something and waits |
+//! | [`victim`], [`inherit`] | the program that dies, and what it gets from who starts it |
+//!
+//! To add an operation: a variant of [`Operation`](operation::Operation) with its name, what it does between two marks, what
+//! there is before it ([`Scene`](scene::Scene)), and a line in `tests/step_kill.rs` and `tests/step_stop.rs`.
+//!
+//! The tests print what they killed, and what came out: `cargo test -p transload-crash -- --nocapture`.
 
 #![expect(
     clippy::unwrap_used,
@@ -8,6 +24,7 @@
 
 pub mod campaign;
 pub mod half_made;
+pub mod handing;
 pub mod holder;
 pub mod inherit;
 pub mod interplay;

@@ -15,6 +15,8 @@ use crate::victim::Victim;
 
 /// No operation has more steps than that.
 const MOST: usize = 100_000;
+/// How often a victim may begin anew that has lost its way.
+const TRIES: usize = 5;
 
 /// The addresses of the instructions that an operation executes, recorded once. All runs take the same way: they begin in
 /// the same state, and memory lies at the same addresses.
@@ -112,12 +114,27 @@ impl Path {
         point == self.addresses.len()
     }
 
+    /// A scene with a victim that has gone so many steps.
+    ///
+    /// # Panics
+    ///
+    /// If it goes another way than the one that was recorded, several times over. Once it may: the time of day, which it
+    /// reads without a system call, may be about to change.
+    pub fn bring(&self, operation: Operation, victim: &Victim, point: usize) -> (Scene, Tracee) {
+        let mut last = None;
+        for _ in 0..TRIES {
+            let mut scene = Scene::new(operation);
+            let mut tracee = scene.start(victim);
+            match self.walk(&mut scene, &mut tracee, point) {
+                Ok(()) => return (scene, tracee),
+                Err(error) => last = Some(error),
+            }
+        }
+        panic!("{}: {last:?}", operation.name());
+    }
+
     /// Lets a victim that stands at its mark go so many steps.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's; or the victim goes another way than the one that was recorded.
-    pub fn walk(&self, scene: &mut Scene, tracee: &mut Tracee, point: usize) -> io::Result<()> {
+    fn walk(&self, scene: &mut Scene, tracee: &mut Tracee, point: usize) -> io::Result<()> {
         let mut from = 0;
         if let Some(at) = self.disturbed_at.filter(|&at| at <= point) {
             self.go(tracee, from, at)?;

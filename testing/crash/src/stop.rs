@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::interplay::Interplay;
 use crate::operation::Operation;
 use crate::path::Path;
-use crate::scene::{Fault, Scene};
+use crate::scene::Fault;
 use crate::trace::{Stop, Tracee};
 use crate::victim::Victim;
 
@@ -70,9 +70,7 @@ fn stop(
     play: Interplay,
     fate: Fate,
 ) -> Result<(), Fault> {
-    let mut scene = Scene::new(operation);
-    let mut tracee = scene.start(victim);
-    path.walk(&mut scene, &mut tracee, point).unwrap();
+    let (mut scene, mut tracee) = path.bring(operation, victim, point);
     play.act(&mut scene)?;
     match fate {
         Fate::Killed => {

@@ -3,11 +3,17 @@
 use std::io;
 use std::process::Command;
 use std::ptr::null_mut;
+use std::time::{Duration, Instant};
+
+/// No child takes a tenth of it to come to its mark.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A child that is stopped, or has ended. Killed and reaped when it is dropped.
 #[derive(Debug)]
 pub struct Tracee {
+    /// The thread that is stepped: of most, the only one.
     pid: libc::pid_t,
+    process: libc::pid_t,
     is_over: bool,
 }
 
@@ -24,7 +30,7 @@ pub enum Stop {
     Killed(i32),
 }
 
-/// Called in the child: from now on its parent may step it.
+/// Called in the child: from now on its parent may step this thread.
 ///
 /// # Errors
 ///
@@ -49,12 +55,12 @@ pub fn place_children_alike() -> io::Result<()> {
     if unsafe { libc::personality(wanted) } >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Called in the child: stops it, until its tracer lets it run on. Two system calls and nothing else.
+/// Called in the child: stops this thread, until its tracer lets it run on. Some system calls and nothing else.
 pub fn mark() {
     // SAFETY: takes nothing.
-    let own = unsafe { libc::getpid() };
+    let (process, thread) = (unsafe { libc::getpid() }, unsafe { libc::gettid() });
     // SAFETY: takes numbers only.
-    unsafe { libc::kill(own, libc::SIGSTOP) };
+    unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGSTOP) };
 }
 
 impl Tracee {
@@ -68,18 +74,52 @@ impl Tracee {
     pub fn start(command: &mut Command) -> io::Result<Tracee> {
         let child = command.spawn()?;
         let pid = child.id().try_into().map_err(io::Error::other)?;
-        let mut tracee = Tracee { pid, is_over: false };
-        match tracee.wait()? {
-            Stop::Mark => {}
-            other => return Err(io::Error::other(format!("{command:?} is to stop, not to {other:?}"))),
+        Tracee { pid, process: pid, is_over: false }.begin()
+    }
+
+    /// Starts a child whose second thread calls [`let_parent_trace`] and comes to a [`mark`], which something `leads` to;
+    /// the first one runs on.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Tracee::start).
+    pub fn start_second_thread(command: &mut Command, leads: impl FnOnce()) -> io::Result<Tracee> {
+        let child = command.spawn()?;
+        let process = child.id().try_into().map_err(io::Error::other)?;
+        let mut tracee = Tracee { pid: process, process, is_over: false };
+        leads();
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            let threads = std::fs::read_dir(format!("/proc/{process}/task"))?.filter_map(Result::ok);
+            let numbers = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+            for thread in numbers.filter(|&thread: &libc::pid_t| thread != process) {
+                let mut status = 0;
+                // SAFETY: writes one integer. Before the thread may be stepped, it is nobody to wait for.
+                if unsafe { libc::waitpid(thread, &raw mut status, libc::__WALL | libc::WNOHANG) } == thread {
+                    tracee.pid = thread;
+                    return tracee.set_options();
+                }
+            }
+            std::thread::sleep(Duration::from_micros(100));
         }
-        tracee.request(libc::PTRACE_SETOPTIONS, 0, libc::PTRACE_O_EXITKILL.into())?;
-        Ok(tracee)
+        Err(io::Error::other(format!("{command:?} has no second thread that stops")))
+    }
+
+    fn begin(mut self) -> io::Result<Tracee> {
+        match self.wait()? {
+            Stop::Mark => self.set_options(),
+            other => Err(io::Error::other(format!("a child is to stop, not to {other:?}"))),
+        }
+    }
+
+    fn set_options(mut self) -> io::Result<Tracee> {
+        self.request(libc::PTRACE_SETOPTIONS, 0, libc::PTRACE_O_EXITKILL.into())?;
+        Ok(self)
     }
 
     /// Its number.
     pub fn pid(&self) -> u32 {
-        self.pid.unsigned_abs()
+        self.process.unsigned_abs()
     }
 
     /// Lets it execute one instruction.
@@ -185,10 +225,15 @@ impl Tracee {
     fn end(&mut self) -> io::Result<()> {
         while !self.is_over {
             // SAFETY: takes numbers only; the child is not reaped, so the number is its own.
-            if unsafe { libc::kill(self.pid, libc::SIGKILL) } != 0 {
+            if unsafe { libc::kill(self.process, libc::SIGKILL) } != 0 {
                 return Err(io::Error::last_os_error());
             }
             self.wait()?;
+            if self.is_over && self.pid != self.process {
+                // Its thread is gone, and so is the rest of it.
+                self.pid = self.process;
+                self.wait()?;
+            }
         }
         Ok(())
     }

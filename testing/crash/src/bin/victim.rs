@@ -1,9 +1,11 @@
 //! A member of a region that is stopped and killed: `victim OPERATION DESCRIPTOR`, stepped by whoever started it, or
-//! `victim campaign ROLE NUMBER LIFE SEED DESCRIPTOR DESCRIPTOR`, on its own, or `victim hold DESCRIPTOR`, which waits.
+//! `victim campaign ROLE NUMBER LIFE SEED DESCRIPTOR DESCRIPTOR`, on its own, `victim hold DESCRIPTOR`, which
+//! waits, or `victim handing PART NAME`, which is stepped as well.
 
 use std::process::ExitCode;
 
 use transload_crash::campaign::actor::{Role, act};
+use transload_crash::handing::Handing;
 use transload_crash::holder::hold;
 use transload_crash::inherit::inherited;
 use transload_crash::operation::{Operation, perform};
@@ -30,6 +32,10 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<i32, String> {
             || arguments.next().and_then(|number| number.parse().ok()).ok_or("a number is missing");
         let numbers = [number()?, number()?, number()?];
         return act(role, numbers, inherited(arguments.next())?, inherited(arguments.next())?).map(|()| 0);
+    }
+    if first == "handing" {
+        let handing = arguments.next().as_deref().and_then(Handing::of).ok_or("no such part")?;
+        return handing.act(&arguments.next().ok_or("a name is missing")?).map(|()| 0);
     }
     if first == "hold" || first == "hold-and-fork" {
         return hold(inherited(arguments.next())?, first == "hold-and-fork").map(|()| 0);
