@@ -1,12 +1,18 @@
 //! Pool and ring of a shared region: two attaches in one process are two members, as good as two processes.
 
 #![cfg(target_os = "linux")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test may panic, and counts little"
+)]
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use transload::shared::{
-    ConsumerError, SendError, SharedAcquireError, SharedPool, SharedRegion, SharedRing, TakeError,
+    ConsumerError, SendError, SharedAcquireError, SharedLease, SharedPool, SharedRegion, SharedRing,
+    TakeError,
 };
 
 fn region(buffers: usize, ring_slots: usize) -> SharedRegion {
@@ -75,7 +81,7 @@ fn a_pool_gives_out_each_buffer_once_and_says_who_has_them() {
     let (a, b) = (join(&region, "first"), join(&region, "second"));
     let mut leases: Vec<_> = (0..3).map(|_| a.try_acquire().unwrap()).collect();
     leases.extend((0..5).map(|_| b.try_acquire().unwrap()));
-    assert_eq!(leases.iter().map(|lease| lease.index()).collect::<HashSet<_>>().len(), 8);
+    assert_eq!(leases.iter().map(SharedLease::index).collect::<HashSet<_>>().len(), 8);
     for pool in [&a, &b, &a] {
         assert_eq!(pool.try_acquire().unwrap_err(), SharedAcquireError::Exhausted);
     }
@@ -242,13 +248,13 @@ fn threads_of_several_members_lose_nothing() {
             scope.spawn(move || {
                 for number in 0..EACH {
                     let message = (sender << 32 | number).to_le_bytes();
-                    ring.send_copy_timeout(&message, Duration::from_secs(60)).unwrap();
+                    ring.send_copy_timeout(&message, Duration::from_mins(1)).unwrap();
                 }
             });
         }
         let mut next = [0; 3];
         while next != [EACH; 3] {
-            assert!(consumer.wait_timeout(Duration::from_secs(60)).unwrap(), "stuck at {next:?}");
+            assert!(consumer.wait_timeout(Duration::from_mins(1)).unwrap(), "stuck at {next:?}");
             let Ok(batch) = consumer.take(5) else { continue };
             for message in batch.iter() {
                 let mut bytes = [0; 8];
