@@ -6,7 +6,7 @@ use super::parts::SharedParts;
 use super::poison::Poisoned;
 use super::slot::{SlotState, SlotWord};
 use super::word::{FutexWord, SharedWord};
-use crate::sync::{AtomicU64, Ordering, order};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, order};
 use crate::wait::Barrier;
 
 /// One member's way to the words, for all of its threads.
@@ -21,6 +21,8 @@ pub struct SharedMember<W, F, P, B> {
     held: P,
     /// Why nothing is touched any more; 0 if it may be.
     poison: AtomicU64,
+    /// Whether the last message found no room in the ring: then the next one looks first.
+    pub(super) was_full: AtomicBool,
     pub(super) barrier: B,
 }
 
@@ -39,7 +41,7 @@ where
     pub fn new(parts: SharedParts<W, F>, number: u16, held: P, barrier: B) -> Self {
         assert_eq!(held.as_ref().len(), parts.buffers(), "one private word a buffer");
         assert!(parts.is_member(number), "members are numbered from 1");
-        Self { parts, number, held, poison: AtomicU64::new(0), barrier }
+        Self { parts, number, held, poison: AtomicU64::new(0), was_full: AtomicBool::new(false), barrier }
     }
 
     /// The words that all members see.

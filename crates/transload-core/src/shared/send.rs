@@ -73,8 +73,8 @@ where
         if let Err(why) = self.check() {
             return Err(SharedSendRefused { grant, error: SharedSendError::Poisoned(why) });
         }
-        // Before the word is touched: who waits for room asks often.
-        if self.is_full() {
+        // Before the word is touched: who waits for room asks often. Else the cell is not looked at before it is filled.
+        if self.was_full.load(Ordering::Relaxed) && self.is_full() {
             return Err(SharedSendRefused { grant, error: SharedSendError::Full });
         }
         let index = grant.index();
@@ -87,10 +87,22 @@ where
         self.own_slot(index).store(sent.0, order!(SharedLook, Release));
         match self.publish(index, sent) {
             Ok(()) => {
+                self.note_full(false);
                 self.barrier.light();
                 Ok(self.parts.sleeper(Sleeper::Consumer).take_announcement())
             }
-            Err(error) => Err(self.unsend(grant, sent, error)),
+            Err(error) => {
+                self.note_full(true);
+                Err(self.unsend(grant, sent, error))
+            }
+        }
+    }
+
+    /// Private, and written only when it changes.
+    #[inline]
+    fn note_full(&self, full: bool) {
+        if self.was_full.load(Ordering::Relaxed) != full {
+            self.was_full.store(full, Ordering::Relaxed);
         }
     }
 
@@ -112,15 +124,24 @@ where
             // SYNC: shared-tail (acquire): the cell is then seen at most a lap behind.
             let tail = self.parts.tail().load(order!(SharedTail, Acquire));
             let cell = self.parts.cell(tail);
-            let seen = Cell(cell.load(Ordering::Acquire));
             let lap = self.parts.lap_of(tail);
+            let full = Cell::full(lap, index, sent);
+            let fill = |empty: Cell| {
+                self.parts.step();
+                // SYNC: shared-publish (release): bytes and word come before the cell that names them.
+                let order = order!(SharedPublish, Release);
+                cell.compare_exchange(empty.0, full.0, order, Ordering::Acquire)
+            };
+            // Without a look at it first: the consumer, which polls it, would get the line back in between.
+            let Err(seen) = fill(Cell::empty(lap)) else {
+                self.pass(tail);
+                return Ok(());
+            };
+            let seen = Cell(seen);
             match seen.lap(lap) {
+                // Emptied by somebody who lies.
                 Lap::Here if !seen.is_full() => {
-                    let full = Cell::full(lap, index, sent);
-                    self.parts.step();
-                    // SYNC: shared-publish (release): bytes and word come before the cell that names them.
-                    let order = order!(SharedPublish, Release);
-                    if cell.compare_exchange(seen.0, full.0, order, Ordering::Relaxed).is_ok() {
+                    if fill(seen).is_ok() {
                         self.pass(tail);
                         return Ok(());
                     }

@@ -95,6 +95,23 @@ where
         notes: &SharedNotes<impl AsRef<[SharedWord]>>,
         max: usize,
     ) -> Result<SharedTaken, SharedTakeError> {
+        self.take_with(reader, notes, max, |_| {})
+    }
+
+    /// As [`take`](SharedMember::take), and calls `coming` with each buffer as soon as it is known, before its word is
+    /// touched: its bytes can be asked for meanwhile. It may turn out to hold no message.
+    ///
+    /// # Errors
+    ///
+    /// [`SharedTakeError`].
+    #[inline]
+    pub fn take_with(
+        &self,
+        reader: &mut SharedReader,
+        notes: &SharedNotes<impl AsRef<[SharedWord]>>,
+        max: usize,
+        coming: impl Fn(u32),
+    ) -> Result<SharedTaken, SharedTakeError> {
         self.check()?;
         let mut first = reader.next;
         let mut count = 0;
@@ -104,7 +121,7 @@ where
                 break;
             }
             let position = reader.next;
-            match self.look_at(reader, notes) {
+            match self.look_at(reader, notes, &coming) {
                 Look::Message(message) => {
                     notes.note(position, &message);
                     reader.next = position.wrapping_add(1);
@@ -142,14 +159,22 @@ where
     }
 
     /// Takes the message at a place, if there is one.
-    fn look_at(&self, reader: &mut SharedReader, notes: &SharedNotes<impl AsRef<[SharedWord]>>) -> Look {
+    #[inline]
+    fn look_at(
+        &self,
+        reader: &mut SharedReader,
+        notes: &SharedNotes<impl AsRef<[SharedWord]>>,
+        coming: &impl Fn(u32),
+    ) -> Look {
         let position = reader.next;
         let lap = self.parts.lap_of(position);
         // SYNC: shared-publish (acquire): the bytes and the word that this cell names come before our use of them.
         let cell = Cell(self.parts.cell(position).load(order!(SharedPublish, Acquire)));
         match cell.lap(lap) {
             // A note would be of a message of the lap before: it goes before the cell is empty.
-            Lap::Here if cell.is_full() && !notes.is_noted(position) => self.take_from(position, cell),
+            Lap::Here if cell.is_full() && !notes.is_noted(position) => {
+                self.take_from(position, cell, coming)
+            }
             Lap::Here if !cell.is_full() => Look::Stop(SharedTakeError::Empty),
             // Of a lap before, which this consumer has taken and is not done with.
             Lap::Behind if cell.is_full() => Look::Stop(SharedTakeError::Empty),
@@ -164,9 +189,11 @@ where
         }
     }
 
-    fn take_from(&self, position: u64, cell: Cell) -> Look {
+    #[inline]
+    fn take_from(&self, position: u64, cell: Cell, coming: &impl Fn(u32)) -> Look {
         let index = cell.index();
         let Some(slot) = self.parts.slot(index) else { return self.spoiled(position) };
+        coming(index);
         let word = SlotWord(slot.load(Ordering::Relaxed));
         if !cell.names(index, word) {
             return self.spoiled(position);

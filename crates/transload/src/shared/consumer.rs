@@ -64,7 +64,9 @@ impl SharedConsumer {
         }
         let member = &self.inner.member;
         member.check_process()?;
-        let mut take = || member.core.take(&mut self.reader, &self.inner.notes, max);
+        // The sender's processor may still have the bytes: on their way while the words are changed, they cost no time.
+        let coming = |index| member.region.expect(index);
+        let mut take = || member.core.take_with(&mut self.reader, &self.inner.notes, max, coming);
         let taken = match take() {
             // Whoever had the role before is done with all, or dead: its own lock may be released a moment later. Once:
             // somebody who lies could make it so each time.

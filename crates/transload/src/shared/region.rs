@@ -256,6 +256,19 @@ impl SharedRegion {
         self.inner.locks.check_process()
     }
 
+    /// Asks for the beginning of a buffer, which is read soon. A hint.
+    #[inline]
+    pub(super) fn expect(&self, index: u32) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch of any address has no effect that a program sees.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.address(index).cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = index;
+    }
+
     /// Copies bytes into a buffer.
     pub(super) fn write(&self, index: u32, offset: usize, bytes: &[u8]) -> Result<(), OutOfBuffer> {
         let to = self.bytes_of(index, offset, bytes.len())?;
