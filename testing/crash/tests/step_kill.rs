@@ -1,5 +1,6 @@
 //! Killed after each instruction.
 
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
