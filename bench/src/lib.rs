@@ -21,6 +21,7 @@ pub mod pool;
 pub mod report;
 pub mod ring;
 pub mod settings;
+pub mod shm;
 pub mod statistics;
 pub mod trial;
 pub mod verify;

@@ -1,5 +1,5 @@
 //! `cargo run --release -- ring`: transload's ring beside other queues; `pool`: its pool beside the classical free list;
-//! `io`: its sockets beside ordinary calls.
+//! `io`: its sockets beside ordinary calls; `shm`: its shared memory beside iceoryx2.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 use transload_bench::pin::{Cores, Spread};
 use transload_bench::settings::Settings;
-use transload_bench::{io, pool, ring};
+use transload_bench::{io, pool, ring, shm};
 
 /// Compares transload with other libraries.
 #[derive(Debug, Parser)]
@@ -26,6 +26,14 @@ enum Command {
     Pool(Options),
     /// Receives into slots and sends out of registered buffers, beside ordinary calls; a minute or two
     Io(Options),
+    /// Messages between two processes, beside iceoryx2; a minute
+    Shm(Options),
+    /// The other process of `shm`
+    #[command(hide = true)]
+    ShmPeer {
+        /// What to do, as JSON
+        errand: String,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -78,5 +86,10 @@ fn main() -> Result<()> {
             let settings = run.settings()?;
             run.print(&io::compare(&settings, |what| eprintln!("io: {what}"))?)
         }
+        Command::Shm(run) => {
+            let settings = run.settings()?;
+            run.print(&shm::compare(&settings, |what| eprintln!("shm: {what}"))?)
+        }
+        Command::ShmPeer { errand } => shm::be_the_peer(&errand),
     }
 }

@@ -76,11 +76,15 @@ pub fn stamp_ends(message: &mut [u8], tag: u64) {
 /// Fills the whole message with bytes that depend on the tag.
 #[inline]
 pub fn stamp_whole(message: &mut [u8], tag: u64) {
-    let hash = mix(tag);
-    for (bytes, position) in message.chunks_exact_mut(WORD).zip(&POSITIONS) {
-        bytes.copy_from_slice(&(hash ^ position).to_le_bytes());
+    for (at, bytes) in message.chunks_exact_mut(WORD).enumerate() {
+        bytes.copy_from_slice(&whole_word(tag, at).to_le_bytes());
     }
-    message[..WORD].copy_from_slice(&tag.to_le_bytes());
+}
+
+/// One word of a message that [`stamp_whole`] fills, counted from 0.
+#[inline]
+pub fn whole_word(tag: u64, at: usize) -> u64 {
+    if at == 0 { tag } else { mix(tag) ^ POSITIONS[at] }
 }
 
 /// Whether every byte of the message is as [`stamp_whole`] writes it for the tag that it carries.

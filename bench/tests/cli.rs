@@ -91,6 +91,48 @@ fn sockets_are_one_document_and_tables() {
 }
 
 #[test]
+fn shared_memory_is_one_document_and_tables_and_leaves_nothing() {
+    if !two_cores() {
+        return;
+    }
+    // Of this test's own, to see what is left in it.
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("shm");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let run = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_transload-bench"));
+        command.args(["shm", "--quick", "--rounds", "1", "--run-ms", "1"]).args(more).env("TMPDIR", &folder);
+        let output = command.output().expect("the program starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    let document: serde_json::Value = serde_json::from_slice(&run(&["--json"])).expect("one JSON document");
+    assert_eq!(document["schema"], 1);
+    let rows = |table: &serde_json::Value| {
+        let rows = table["rows"].as_array().cloned().unwrap_or_default();
+        assert!(rows.iter().all(|row| row["nanoseconds"][0].as_f64().is_some_and(|ns| ns > 0.0)), "{table}");
+        rows.len()
+    };
+    assert_eq!((rows(&document["trips"]), rows(&document["alone"])), (6, 5));
+    let flows = document["flows"].as_array().cloned().unwrap_or_default();
+    assert_eq!(flows.iter().map(rows).collect::<Vec<_>>(), [4, 4]);
+    assert_eq!(document["targets"].as_array().map(Vec::len), Some(3));
+
+    let tables = String::from_utf8(run(&[])).expect("text");
+    for part in ["# Shared memory", "Round trip of 64 B", "One way, 4096 B", "In one process", "Thresholds"] {
+        assert!(tables.contains(part), "{part} is missing in\n{tables}");
+    }
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "something is left in {}", folder.display());
+}
+
+#[test]
+fn a_peer_without_an_errand_fails() {
+    let output = bench("shm-peer", &["{}"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no errand"));
+}
+
+#[test]
 fn options_without_sense_are_usage_errors() {
     for options in [&["--rounds", "0"][..], &["--run-ms", "0"], &["--spread", "wide"], &["--what"]] {
         let output = ring(options);

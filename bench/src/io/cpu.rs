@@ -46,7 +46,8 @@ impl Spent {
     }
 }
 
-fn thread_time() -> Duration {
+/// What the calling thread has spent on a processor.
+pub(crate) fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))

@@ -5,7 +5,7 @@
 //! processor for each byte: the rate says more about the other end.
 
 mod compare;
-mod cpu;
+pub(crate) mod cpu;
 mod receive;
 mod report;
 mod send;

@@ -20,7 +20,6 @@ const OPTIONS: [&str; 27] = [
     "messages",
     "duration",
     "connections",
-    "allow-uid",
     "io",
     "direct",
     "pool-buffers",

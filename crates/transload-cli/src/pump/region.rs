@@ -28,8 +28,26 @@ pub(super) struct SharedSource {
     created: bool,
     /// The process that was the consumer when it died.
     taken_over_from: Option<u32>,
-    /// How many members had left when this one came.
-    left_before: u64,
+    leavers: Leavers,
+}
+
+/// Counts the members that leave. It has no part in the region: whoever has this may outlive the one who has.
+#[derive(Clone, Debug)]
+pub(super) struct Leavers {
+    region: SharedRegion,
+    /// How many had left before.
+    before: u64,
+}
+
+impl Leavers {
+    fn of(region: &SharedRegion) -> Self {
+        Self { region: region.clone(), before: region.statistics().left }
+    }
+
+    /// How many members have left since.
+    pub(super) fn count(&self) -> u64 {
+        self.region.statistics().left.saturating_sub(self.before)
+    }
 }
 
 impl SharedSource {
@@ -55,14 +73,14 @@ impl SharedSource {
         })?;
         let consumer = consumer(&pool)?;
         pool.recover();
-        let left_before = region.statistics().left;
+        let leavers = Leavers::of(&region);
         let taken_over_from = before.map(|before| before.pid);
-        Ok((Self { steward, pool, name: name.clone(), created, taken_over_from, left_before }, consumer))
+        Ok((Self { steward, pool, name: name.clone(), created, taken_over_from, leavers }, consumer))
     }
 
-    /// How many members have left since it came.
-    pub(super) fn left(&self) -> u64 {
-        self.pool.statistics().left.saturating_sub(self.left_before)
+    /// Counts those who leave from now on.
+    pub(super) fn leavers(&self) -> Leavers {
+        self.leavers.clone()
     }
 
     /// For people, and for programs that look for this line.

@@ -59,7 +59,7 @@ enum Inlet {
     Sources { sources: Sources, intake: Intake, unended: Arc<Flag>, digests: Option<Digests> },
     /// Others send them into the region that the pump takes from.
     #[cfg(target_os = "linux")]
-    Region(Arc<SharedSource>),
+    Region(SharedSource),
 }
 
 /// The sources of this process, before they run.
@@ -79,7 +79,7 @@ pub(super) struct Started {
     /// The address of those who listen.
     pub(super) listening: Option<String>,
     #[cfg(target_os = "linux")]
-    pub(super) region: Option<Arc<SharedSource>>,
+    pub(super) region: Option<SharedSource>,
     /// Removed when this is dropped, at the end.
     _file: Option<SocketFile>,
 }
@@ -124,7 +124,7 @@ impl Setup {
             let shared = SharedFeed::new(consumer).at_most(args.messages.unwrap_or(u64::MAX));
             let pump = Pump::open(&*device, shared, options(args))?;
             let by = verify.then(|| By::Members(MembersCheck::new(), framing));
-            return Self::reading_back(args, &*device, pump, by, &unended, Inlet::Region(Arc::new(source)));
+            return Self::reading_back(args, &*device, pump, by, &unended, Inlet::Region(source));
         }
         let sources = Sources::open(args)?;
         let digests = (verify && args.from != From::Gen).then(Digests::default);
@@ -174,7 +174,7 @@ impl Feed {
             #[cfg(target_os = "linux")]
             Inlet::Region(source) => {
                 let members = Members {
-                    source: source.clone(),
+                    leavers: source.leavers(),
                     stop: stop.clone(),
                     connections: args.connections,
                     is_limited: args.messages.is_some(),

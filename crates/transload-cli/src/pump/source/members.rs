@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Ended, Why};
-use crate::pump::region::SharedSource;
+use crate::pump::region::Leavers;
 use crate::pump::stop::Stop;
 use crate::pump::tally::Tally;
 
@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Members that send.
 #[derive(Debug)]
 pub(in crate::pump) struct Members {
-    pub(in crate::pump) source: Arc<SharedSource>,
+    pub(in crate::pump) leavers: Leavers,
     pub(in crate::pump) stop: Arc<Stop>,
     /// After how many have left it is over.
     pub(in crate::pump) connections: Option<u64>,
@@ -29,7 +29,7 @@ impl Members {
         loop {
             // Before the look at who has left: what was sent before is counted with it.
             let is_stopped = self.stop.is_raised();
-            let left = self.source.left();
+            let left = self.leavers.count();
             self.tally.connections.set(left);
             if self.connections.is_some_and(|most| left >= most) {
                 return Ok(Why::Connections);

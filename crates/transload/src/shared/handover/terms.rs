@@ -34,6 +34,9 @@ impl Terms {
     }
 
     /// Serves, and trusts, this user as well. Whoever takes part can spoil the region for all others.
+    ///
+    /// Both sides have to allow each other. The name has to be a path in a folder that both can read, since nobody else may
+    /// enter a user's own; who cannot write that folder takes part, but cannot serve on after a death.
     #[must_use]
     pub fn allow_uid(mut self, uid: u32) -> Self {
         self.allowed.push(uid);
