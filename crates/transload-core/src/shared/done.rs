@@ -150,9 +150,13 @@ where
     /// Moves the head over the positions that are done. A hint for the next consumer, who looks for itself from there.
     pub(super) fn advance_head(&self) {
         let head = self.parts.head().load(Ordering::Relaxed);
-        let oldest = self.parts.oldest(head);
-        let mut next = oldest;
-        while next.wrapping_sub(oldest) < self.parts.ring_slots() as u64 {
+        self.advance_head_from(head, head);
+    }
+
+    /// Moves the head from where it is seen, over positions that are done from `first` on.
+    pub(super) fn advance_head_from(&self, head: u64, first: u64) {
+        let mut next = first;
+        while next.wrapping_sub(first) < self.parts.ring_slots() as u64 {
             let cell = Cell(self.parts.cell(next).load(Ordering::Relaxed));
             if cell.lap(self.parts.lap_of(next)) != Lap::Done {
                 break;

@@ -72,8 +72,10 @@ where
 {
     /// The consumer's place, at the first message that is not done.
     pub fn reader(&self) -> SharedReader {
-        // The last consumer may have died before it did.
-        self.advance_head();
+        // The last consumer may have died before it moved the head on: then it lags. This is the one time that the tail is
+        // asked, whose line is the senders'.
+        let head = self.parts.head().load(Ordering::Acquire);
+        self.advance_head_from(head, self.parts.oldest(head));
         let next = self.parts.oldest(self.parts.head().load(Ordering::Acquire));
         // Done before it began, or taken then and done since: a ring of each, and the one that the tail may lack.
         SharedReader { next, passes_left: 2 * self.parts.ring_slots() as u64 + 1 }
