@@ -15,7 +15,10 @@
 //! there is before it ([`Scene`](scene::Scene)), and a line in `tests/step_kill.rs` and `tests/step_stop.rs`.
 //!
 //! The tests print what they killed, and what came out: `cargo test -p transload-crash -- --nocapture`.
+//!
+//! It steps by the registers of x86-64; elsewhere there is nothing of it.
 
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![expect(
     clippy::unwrap_used,
     clippy::missing_panics_doc,

@@ -1,5 +1,6 @@
 //! Members that are killed and stopped at random moments.
 
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

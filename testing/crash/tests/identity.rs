@@ -1,5 +1,6 @@
 //! Who is who: numbers that are used again, namespaces, children, and those who stand still.
 
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::process::{Command, Stdio};

@@ -1,5 +1,6 @@
 //! Whoever makes, gets, serves or gives up a region by a name is killed at each of its system calls.
 
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![expect(clippy::print_stdout, reason = "figures for who asks for them")]
 
 use transload_crash::handing::{Handing, Report, kill_at_each_call};

@@ -1,5 +1,6 @@
 //! Killed after each instruction.
 
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -143,9 +144,9 @@ fn as_nobody() {
     }
     let (_folder, copies) = for_anybody(&[VICTIM.into(), std::env::current_exe().unwrap()]);
     let mut command = Command::new(&copies[1]);
-    command.args(["--exact", "acquire", "send", "take", "finish", "join_after_dead", "create", "open"]);
+    command.args(["--exact", "acquire", "send", "take", "join_after_dead", "open"]);
     command.args(["--nocapture", "--test-threads=1"]).env(VARIABLE, &copies[0]);
     let (status, said) = long_output(command.uid(NOBODY).gid(NOBODY).current_dir("/"));
     println!("{said}");
-    assert!(status.success() && said.contains("7 passed"), "{said}");
+    assert!(status.success() && said.contains("5 passed"), "{said}");
 }

@@ -1,5 +1,6 @@
 //! Stopped after an instruction, while another process acts; then killed, or let go on.
 
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -187,6 +187,8 @@ impl Actor {
             pool.recover();
             match self.random.below(16) {
                 0 => {
+                    // Before somebody else may have the number.
+                    self.side.member(self.number).store(0);
                     drop(pool);
                     pool = self.join("recoverer")?;
                 }
