@@ -78,8 +78,8 @@ where
             return Err(SharedSendRefused { grant, error: SharedSendError::Full });
         }
         let index = grant.index();
-        let word = self.let_go(index).with_len(len_bytes);
-        let sent = word.with(self.number, SlotState::Sent);
+        let held = self.let_go(index);
+        let sent = held.with_len(len_bytes).with(self.number, SlotState::Sent);
         self.parts.step();
         // Whoever dies from here on leaves a message that nobody names, or one that is in the ring. Released for the
         // consumer by the swap of the cell.
@@ -93,7 +93,7 @@ where
             }
             Err(error) => {
                 self.note_full(true);
-                Err(self.unsend(grant, sent, error))
+                Err(self.unsend(grant, held, sent, error))
             }
         }
     }
@@ -171,14 +171,19 @@ where
 
     /// Takes back a message that did not get into the ring.
     #[cold]
-    fn unsend(&self, grant: SharedGrant, sent: SlotWord, error: SharedSendError) -> SharedSendRefused {
+    fn unsend(
+        &self,
+        grant: SharedGrant,
+        held: SlotWord,
+        sent: SlotWord,
+        error: SharedSendError,
+    ) -> SharedSendRefused {
         let index = grant.index();
-        let owned = sent.with(self.number, SlotState::Owned);
         self.parts.step();
         let swapped =
-            self.own_slot(index).compare_exchange(sent.0, owned.0, Ordering::Relaxed, Ordering::Relaxed);
+            self.own_slot(index).compare_exchange(sent.0, held.0, Ordering::Relaxed, Ordering::Relaxed);
         let held = if swapped.is_ok() {
-            self.hold(index, owned)
+            self.hold(index, held)
         } else {
             Err(self.poisoned(Poisoned::TakenAway { buffer: index }))
         };
