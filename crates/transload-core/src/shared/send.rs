@@ -126,14 +126,14 @@ where
             let cell = self.parts.cell(tail);
             let lap = self.parts.lap_of(tail);
             let full = Cell::full(lap, index, sent);
-            let fill = |empty: Cell| {
+            let put = |empty: Cell| {
                 self.parts.step();
                 // SYNC: shared-publish (release): bytes and word come before the cell that names them.
                 let order = order!(SharedPublish, Release);
                 cell.compare_exchange(empty.0, full.0, order, Ordering::Acquire)
             };
             // Without a look at it first: the consumer, which polls it, would get the line back in between.
-            let Err(seen) = fill(Cell::empty(lap)) else {
+            let Err(seen) = put(Cell::empty(lap)) else {
                 self.pass(tail);
                 return Ok(());
             };
@@ -141,7 +141,7 @@ where
             match seen.lap(lap) {
                 // Emptied by somebody who lies.
                 Lap::Here if !seen.is_full() => {
-                    if fill(seen).is_ok() {
+                    if put(seen).is_ok() {
                         self.pass(tail);
                         return Ok(());
                     }
