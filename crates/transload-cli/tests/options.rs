@@ -19,6 +19,7 @@ const OPTIONS: [&str; 27] = [
     "producers",
     "messages",
     "duration",
+    "allow-uid",
     "connections",
     "io",
     "direct",

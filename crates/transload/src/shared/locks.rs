@@ -17,16 +17,17 @@ use rustix::{
 };
 
 use super::error::SharedError;
+use super::ofd::{self, Lock};
 use crate::fork::{ForkStamp, ForkedChild};
 
 /// Where the bytes begin: where no file ends.
-const FIRST: libc::off_t = 1 << 40;
+const FIRST: i64 = 1 << 40;
 /// How many bytes have a meaning.
-const COUNT: libc::off_t = 8192;
+const COUNT: i64 = 8192;
 /// Locked for reading by every attach, and for writing by who makes the region or takes a dead one's place.
-const ATTACHED: libc::off_t = FIRST + COUNT - 1;
+const ATTACHED: i64 = FIRST + COUNT - 1;
 /// Locked by who takes the file's name away.
-const NAME: libc::off_t = FIRST + COUNT - 2;
+const NAME: i64 = FIRST + COUNT - 2;
 
 /// What can be locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,11 +41,11 @@ pub(super) enum Byte {
 }
 
 impl Byte {
-    fn offset(self) -> libc::off_t {
+    fn offset(self) -> i64 {
         FIRST
             + match self {
                 Byte::Consumer => 0,
-                Byte::Member(number) => libc::off_t::from(number),
+                Byte::Member(number) => i64::from(number),
                 Byte::Serving => 4096,
             }
     }
@@ -66,32 +67,32 @@ impl Locks {
     ///
     /// Takes a descriptor whose description nobody else has.
     pub(super) fn attach(file: OwnedFd) -> Result<Option<Locks>, SharedError> {
-        Locks::first(file, libc::F_RDLCK)
+        Locks::first(file, Lock::Shared)
     }
 
     /// The locks of who makes the region anew, alone until [`settle`](Locks::settle); `None` while anybody is attached.
     ///
     /// Takes a descriptor whose description nobody else has.
     pub(super) fn make(file: OwnedFd) -> Result<Option<Locks>, SharedError> {
-        Locks::first(file, libc::F_WRLCK)
+        Locks::first(file, Lock::Alone)
     }
 
-    fn first(file: OwnedFd, kind: libc::c_int) -> Result<Option<Locks>, SharedError> {
+    fn first(file: OwnedFd, lock: Lock) -> Result<Option<Locks>, SharedError> {
         let stamp = ForkStamp::here().map_err(SharedError::os("madvise(MADV_WIPEONFORK)"))?;
         let locks = Locks { file, mine: Mutex::default(), stamp };
-        let is_first = locks.set(kind, ATTACHED).map_err(SharedError::os("fcntl(F_OFD_SETLK)"))?;
+        let is_first = locks.set(lock, ATTACHED).map_err(SharedError::os("fcntl(F_OFD_SETLK)"))?;
         Ok(is_first.then_some(locks))
     }
 
     /// Lets others attach.
     pub(super) fn settle(&self) -> Result<(), SharedError> {
-        self.set(libc::F_RDLCK, ATTACHED).map_err(SharedError::os("fcntl(F_OFD_SETLK)"))?;
+        self.set(Lock::Shared, ATTACHED).map_err(SharedError::os("fcntl(F_OFD_SETLK)"))?;
         Ok(())
     }
 
     /// Gets the right to take the file's name away, until the end of these locks; false while somebody else has it.
     pub(super) fn claim_name(&self) -> io::Result<bool> {
-        self.set(libc::F_WRLCK, NAME)
+        self.set(Lock::Alone, NAME)
     }
 
     /// Locks a byte; false if somebody has it, this attach included, or if this is a forked child: it would be the parent
@@ -102,7 +103,7 @@ impl Locks {
         }
         let mut mine = self.mine();
         // What it has already, the kernel would give it again.
-        let locked = !mine.contains(&byte) && self.set(libc::F_WRLCK, byte.offset())?;
+        let locked = !mine.contains(&byte) && self.set(Lock::Alone, byte.offset())?;
         if locked {
             mine.push(byte);
         }
@@ -113,7 +114,7 @@ impl Locks {
     pub(super) fn unlock(&self, byte: Byte) -> io::Result<()> {
         if self.check_process().is_ok() {
             let mut mine = self.mine();
-            self.set(libc::F_UNLCK, byte.offset())?;
+            self.set(Lock::None, byte.offset())?;
             mine.retain(|&other| other != byte);
         }
         Ok(())
@@ -141,53 +142,23 @@ impl Locks {
         self.file.as_fd()
     }
 
-    fn set(&self, kind: libc::c_int, offset: libc::off_t) -> io::Result<bool> {
-        match self.call(libc::F_OFD_SETLK, &mut description(kind, offset, 1)) {
-            Ok(()) => Ok(true),
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn call(&self, command: libc::c_int, lock: &mut libc::flock) -> io::Result<()> {
-        call(self.file.as_fd(), command, lock)
+    fn set(&self, lock: Lock, byte: i64) -> io::Result<bool> {
+        ofd::set(self.file.as_fd(), lock, byte, 1)
     }
 }
 
 /// Whether a byte is locked by another description than this one.
 pub(super) fn is_locked_by_another(file: BorrowedFd<'_>, byte: Byte) -> io::Result<bool> {
-    let mut lock = description(libc::F_WRLCK, byte.offset(), 1);
-    call(file, libc::F_OFD_GETLK, &mut lock)?;
-    Ok(libc::c_int::from(lock.l_type) != libc::F_UNLCK)
-}
-
-fn call(file: BorrowedFd<'_>, command: libc::c_int, lock: &mut libc::flock) -> io::Result<()> {
-    // SAFETY: these commands read one `flock`, and F_OFD_GETLK writes it.
-    let result = unsafe { libc::fcntl(file.as_raw_fd(), command, std::ptr::from_mut(lock)) };
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    ofd::is_locked(file, byte.offset())
 }
 
 impl Drop for Locks {
     /// A child of a fork may have the description too, and would keep the locks.
     fn drop(&mut self) {
         if self.stamp.is_here() {
-            let _ = self.call(libc::F_OFD_SETLK, &mut description(libc::F_UNLCK, FIRST, COUNT));
+            let _ = ofd::set(self.file.as_fd(), Lock::None, FIRST, COUNT);
         }
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the system's constants are wider than its fields for them"
-)]
-fn description(kind: libc::c_int, first: libc::off_t, count: libc::off_t) -> libc::flock {
-    // SAFETY: a plain struct of integers, of which some systems have more than others.
-    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-    lock.l_type = kind as libc::c_short;
-    lock.l_whence = libc::SEEK_SET as libc::c_short;
-    lock.l_start = first;
-    lock.l_len = count;
-    lock
 }
 
 /// Opens the file of a descriptor anew, for a description with locks of its own.

@@ -75,6 +75,7 @@ mod locks;
 mod member;
 mod member_error;
 mod named;
+mod ofd;
 mod pool;
 mod provided;
 mod region;
