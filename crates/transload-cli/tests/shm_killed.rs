@@ -120,6 +120,11 @@ fn random(below: usize) -> usize {
     usize::try_from(some % below as u64).unwrap()
 }
 
+#[allow(clippy::print_stdout, reason = "the runner shows it")]
+fn tell(figures: &str) {
+    println!("{figures}");
+}
+
 fn kill(running: Running) {
     running.signal(Signal::KILL);
     assert!(running.done().status.code().is_none(), "killed");
@@ -177,12 +182,10 @@ fn kills(to: &'static str, kills_pump: bool) {
     let slots = count(&region["region"], "slots");
     assert_eq!((count(counts, "free"), count(counts, "quarantined")), (slots, 0), "{region}");
     assert_eq!(fs::read_dir(job.folder.path()).unwrap().count(), job.pumps, "nothing else is left");
-    writeln!(
-        std::io::stdout(),
+    tell(&format!(
         "{to}: {} senders, {} pumps, {published} messages, {redelivered} redelivered, {again} of them twice, {} reclaimed",
         job.senders, job.pumps, counts["reclaimed"]
-    )
-    .unwrap();
+    ));
 }
 
 #[test]
