@@ -332,8 +332,10 @@ fn a_region_that_was_replaced_is_left_for_the_new_one() {
     old.take_all(100);
     let id = old.region.id();
     drop(old);
-    // It serves the region now, and does not see what becomes of the folder.
+    // It serves the region now, and does not see what becomes of the folder once it has really stopped.
     running.signal(Signal::STOP);
+    let stat = format!("/proc/{}/stat", running.child.id());
+    wait_until("its stop", || fs::read_to_string(&stat).unwrap().contains(") T "));
     remake();
     let mut new = names.pump("folder/a", PREFIXED);
     assert!(new.is_new && new.region.id() != id);
