@@ -10,6 +10,7 @@
 mod forking;
 
 use std::collections::HashSet;
+use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
 use forking::fork;
@@ -342,4 +343,22 @@ fn a_forked_child_touches_nothing_by_what_it_has_a_copy_of() {
     drop((consumer, lent, lease));
     let again = next.ring().consumer().unwrap().take(8).unwrap();
     assert!(again.messages() == 5 && again.iter().all(|message| message.redelivered));
+}
+
+#[test]
+fn a_consumer_that_waits_gives_back_what_the_dead_had() {
+    let region = region(4, 4);
+    let pool = join(&region, "consumer");
+    let mut consumer = pool.ring().consumer().unwrap();
+    let mut file = region.file_for_peer().ok();
+    let status = fork(|| {
+        let theirs = SharedRegion::open(file.take().unwrap()).unwrap();
+        // The end of the process is all that takes them back.
+        let theirs = ManuallyDrop::new(SharedPool::join(&theirs, "dead").unwrap());
+        let _lease = ManuallyDrop::new(theirs.try_acquire().unwrap());
+    });
+    assert_eq!(status.exit_status(), Some(0), "{status:?}");
+    assert_eq!(pool.statistics().free, 3);
+    assert_eq!(consumer.wait_timeout(Duration::from_millis(200)), Ok(false));
+    assert_eq!((pool.statistics().free, pool.statistics().reclaimed), (4, 1));
 }
