@@ -440,6 +440,20 @@ fn a_forked_child_has_no_part_in_its_parents_lanes() {
 }
 
 #[test]
+fn a_forked_child_fills_and_publishes_no_slot_that_its_parent_reserved() {
+    let (mut producer, lane) = lane(4, 8);
+    let mut reservation = Some(producer.try_reserve().unwrap());
+    let status = fork(|| {
+        let mut reservation = reservation.take().unwrap();
+        assert!(reservation.write_at(0, b"child").is_err_and(|refused| refused.available == 0));
+        assert_eq!(reservation.commit(5), Err(LaneSendError::Forked(ForkedChild)));
+    });
+    assert_eq!(status.exit_status(), Some(0), "{status:?}");
+    reservation.unwrap().commit(1).unwrap();
+    assert_eq!(consumer([lane]).take(2).unwrap().messages(), 1);
+}
+
+#[test]
 fn a_lane_is_handed_over_by_a_socket() {
     within_limit(|| {
         let (one, other) = socket_pair();

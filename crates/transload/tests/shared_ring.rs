@@ -7,12 +7,18 @@
     reason = "a test may panic, and counts little"
 )]
 
+mod forking;
+
 use std::collections::HashSet;
+use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
+use forking::fork;
+use transload::device::host::HostDevice;
+use transload::region::Access;
 use transload::shared::{
-    ConsumerError, SendError, SharedAcquireError, SharedLease, SharedPool, SharedRegion, SharedRing,
-    TakeError,
+    ConsumerError, OutOfBuffer, SendError, SharedAcquireError, SharedBatch, SharedLease, SharedPool,
+    SharedRegion, SharedRing, TakeError,
 };
 
 fn region(buffers: usize, ring_slots: usize) -> SharedRegion {
@@ -298,4 +304,61 @@ fn what_is_put_back_comes_to_the_next_consumer_once_more() {
     let statistics = a.statistics();
     assert_eq!((statistics.free, statistics.quarantined, statistics.redelivered), (3, 1, 2));
     assert_eq!(consumer.take(1).unwrap_err(), TakeError::Empty);
+}
+
+#[test]
+fn a_forked_child_touches_nothing_by_what_it_has_a_copy_of() {
+    let region = region(8, 8);
+    let (pool, next) = (join(&region, "parent"), join(&region, "next"));
+    let ring = pool.ring();
+    for number in 0..5 {
+        send(&ring, number);
+    }
+    let mut consumer = ring.consumer().unwrap();
+    let mut batches: Vec<Option<SharedBatch>> = (0..5).map(|_| consumer.take(1).ok()).collect();
+    let registered = pool.region().register(&HostDevice::new(), Access::READ).unwrap();
+    let mut lent = pool.try_acquire().unwrap().lend(&registered).ok();
+    let mut lease = pool.try_acquire().ok();
+    let status = fork(|| {
+        let none = |refused: OutOfBuffer| refused.available == 0;
+        let mut lease = lease.take().unwrap();
+        assert!(lease.write_at(0, b"child").is_err_and(none) && lease.read_at(0, &mut [0]).is_err_and(none));
+        drop(lease);
+        drop(lent.take().unwrap().take_back());
+        let [put_back, leases, quarantined, put_back_unless, lent] = &mut batches[..] else { panic!() };
+        let message = put_back.as_ref().unwrap().message(0).unwrap();
+        assert!(put_back.as_ref().unwrap().read(&message, &mut [0]).is_err_and(none));
+        put_back.take().unwrap().put_back();
+        assert!(leases.take().unwrap().into_leases().is_empty());
+        quarantined.take().unwrap().quarantine();
+        put_back_unless.take().unwrap().unless_done().quarantine();
+        lent.as_ref().unwrap().lend(true).unwrap();
+        lent.take().unwrap().done();
+    });
+    assert_eq!(status.exit_status(), Some(0), "{status:?}");
+    // To the parent all is as it was.
+    let holder = pool.holders().into_iter().find(|holder| holder.member == pool.member()).unwrap();
+    assert_eq!((holder.owned, holder.lent, holder.sent), (6, 1, 0));
+    batches.into_iter().flatten().for_each(SharedBatch::put_back);
+    drop((consumer, lent, lease));
+    let again = next.ring().consumer().unwrap().take(8).unwrap();
+    assert!(again.messages() == 5 && again.iter().all(|message| message.redelivered));
+}
+
+#[test]
+fn a_consumer_that_waits_gives_back_what_the_dead_had() {
+    let region = region(4, 4);
+    let pool = join(&region, "consumer");
+    let mut consumer = pool.ring().consumer().unwrap();
+    let mut file = region.file_for_peer().ok();
+    let status = fork(|| {
+        let theirs = SharedRegion::open(file.take().unwrap()).unwrap();
+        // The end of the process is all that takes them back.
+        let theirs = ManuallyDrop::new(SharedPool::join(&theirs, "dead").unwrap());
+        let _lease = ManuallyDrop::new(theirs.try_acquire().unwrap());
+    });
+    assert_eq!(status.exit_status(), Some(0), "{status:?}");
+    assert_eq!(pool.statistics().free, 3);
+    assert_eq!(consumer.wait_timeout(Duration::from_millis(200)), Ok(false));
+    assert_eq!((pool.statistics().free, pool.statistics().reclaimed), (4, 1));
 }

@@ -59,6 +59,10 @@ impl SharedBatch {
     }
 
     /// The address of a message in this process, valid for a buffer's length while the batch exists.
+    ///
+    /// # Panics
+    ///
+    /// If the region has no such buffer: give it what [`message`](SharedBatch::message) has given.
     pub fn address(&self, message: &SharedMessage) -> *mut u8 {
         self.region().address(message.index)
     }
@@ -68,6 +72,10 @@ impl SharedBatch {
     /// # Errors
     ///
     /// [`OutOfBuffer`] if more is asked for than a buffer has.
+    ///
+    /// # Panics
+    ///
+    /// As [`address`](SharedBatch::address).
     pub fn read(&self, message: &SharedMessage, bytes: &mut [u8]) -> Result<(), OutOfBuffer> {
         self.region().read(message.index, 0, bytes)
     }
@@ -78,8 +86,11 @@ impl SharedBatch {
     }
 
     /// Takes the messages over as leases, with their lengths: they are done as far as the ring is concerned, and never
-    /// come again. If this process dies then, they are lost with it.
+    /// come again. If this process dies then, they are lost with it. A forked child gets none.
     pub fn into_leases(mut self) -> Vec<(SharedLease, usize)> {
+        if !self.is_here() {
+            return Vec::new();
+        }
         let mut leases = Vec::with_capacity(self.messages());
         while let (Some(message), Some(taken)) = (self.message(0), &mut self.taken) {
             let member = &self.inner.member;
@@ -92,13 +103,23 @@ impl SharedBatch {
     }
 
     /// Notes whether a kernel or a device may access the buffers: if this process dies while it is so, the messages come
-    /// to the next consumer, and the buffers are quarantined when that is done with them.
+    /// to the next consumer, and the buffers are quarantined when that is done with them. A forked child, which does not
+    /// have the buffers, notes nothing.
     ///
     /// # Errors
     ///
     /// [`Poisoned`].
     pub fn lend(&self, lent: bool) -> Result<(), Poisoned> {
-        self.inner.member.core.lend_taken(&self.inner.notes, self.taken(), lent)
+        if self.is_here() {
+            self.inner.member.core.lend_taken(&self.inner.notes, self.taken(), lent)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether this is no forked child: that has none of the words, and nothing to give back.
+    fn is_here(&self) -> bool {
+        self.inner.member.check_process().is_ok()
     }
 
     /// Leaves the messages in the ring, for the next consumer; this one does not get them again. Buffers that are lent
@@ -119,6 +140,9 @@ impl SharedBatch {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn put_back(mut self) {
+        if !self.is_here() {
+            return;
+        }
         if let Some(taken) = self.taken.take() {
             // A spoilt region has no next consumer.
             let _ = self.inner.member.core.put_back(&self.inner.notes, taken);
@@ -140,6 +164,9 @@ impl SharedBatch {
 
     /// Is done with the messages, and never gives their buffers to anybody: a device may still access them.
     pub fn quarantine(mut self) {
+        if !self.is_here() {
+            return;
+        }
         if self.unless_done {
             // Lent when they are put back, they are quarantined later.
             let _ = self.lend(true);
@@ -155,10 +182,10 @@ impl SharedBatch {
 
 impl Drop for SharedBatch {
     fn drop(&mut self) {
-        let member = &self.inner.member;
-        if member.check_process().is_err() {
+        if !self.is_here() {
             return;
         }
+        let member = &self.inner.member;
         if let Some(taken) = self.taken.take() {
             // Of a spoilt region nothing is given back.
             if self.unless_done {

@@ -94,7 +94,8 @@ impl SharedConsumer {
         self.inner.member.core.is_ready(&self.reader).map_err(TakeError::Poisoned)
     }
 
-    /// Waits until a message may be there, for at most so long; says whether one may.
+    /// Waits until a message may be there, for at most so long; says whether one may. Now and then it looks for members that
+    /// have died with buffers in their hands.
     ///
     /// # Errors
     ///
@@ -107,7 +108,10 @@ impl SharedConsumer {
             Ok(false) => None,
             done => Some(done),
         };
-        wait::wait(word, deadline, look, || {}).unwrap_or(Ok(false))
+        let found = wait::wait(word, deadline, look, || {
+            self.inner.member.recover();
+        });
+        found.unwrap_or(Ok(false))
     }
 
     /// Messages in the ring that are published and not done, those taken included: a hint, which may be stale.

@@ -1,5 +1,7 @@
 //! How many of what a region has, and where each part of it lies.
 
+use transload_core::{MAX_MEMBERS, MAX_RING_SLOTS, MAX_SHARED_BUFFERS};
+
 use super::error::SharedError;
 
 /// Bytes from one control line to the next: no two share a cache line, or a pair that is fetched together.
@@ -10,12 +12,6 @@ pub(super) const HEADER_BYTES: usize = 4096;
 pub(super) const CONTROL_LINES: usize = 8;
 /// Lines of words that threads sleep on: the consumer, and who waits for room.
 pub(super) const SLEEPER_LINES: usize = 2;
-/// The most buffers that a region can have: their number has 24 bits in a cell of the ring.
-const MOST_BUFFERS: usize = 1 << 24;
-/// The most slots that a ring can have.
-const MOST_SLOTS: usize = 1 << 24;
-/// The most members that a region can have: their number has ten bits in a slot's word, and 0 is nobody.
-const MOST_MEMBERS: usize = 1023;
 const DEFAULT_MEMBERS: usize = 64;
 /// What the buffers of a region begin at multiples of, at least and at most.
 pub(super) const ALIGNMENTS: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 30;
@@ -85,15 +81,15 @@ impl Geometry {
         ring_slots: Option<usize>,
         members: Option<usize>,
     ) -> Result<Geometry, SharedError> {
-        in_range("buffers", buffer_count, MOST_BUFFERS)?;
+        in_range("buffers", buffer_count, MAX_SHARED_BUFFERS)?;
         in_range("bytes in a buffer", buffer_size, u32::MAX as usize)?;
         let ring_slots = ring_slots.unwrap_or(buffer_count.next_power_of_two());
-        in_range("slots of a ring", ring_slots, MOST_SLOTS)?;
+        in_range("slots of a ring", ring_slots, MAX_RING_SLOTS)?;
         if !ring_slots.is_power_of_two() {
             return Err(SharedError::NoPowerOfTwo { ring_slots, next: ring_slots.next_power_of_two() });
         }
         let members = members.unwrap_or(DEFAULT_MEMBERS);
-        in_range("members", members, MOST_MEMBERS)?;
+        in_range("members", members, MAX_MEMBERS)?;
         let geometry = Geometry { buffer_count, buffer_size, ring_slots, members, user_word: 0 };
         // 2^56 bytes at most, and the rest: more than some systems can address.
         let fits = buffer_count

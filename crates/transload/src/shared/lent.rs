@@ -40,8 +40,11 @@ impl SharedLent {
     /// Takes it back. Only for who knows that nobody accesses it any more: whoever got it as part of an operation that
     /// is over, or has not begun one.
     pub fn take_back(self) -> SharedLease {
-        // Of a spoilt region no lease is worth anything, and this one says so when it is used.
-        let _ = self.lease.member().core.take_back(self.lease.grant());
+        let member = self.lease.member();
+        if member.check_process().is_ok() {
+            // Of a spoilt region no lease is worth anything, and this one says so when it is used.
+            let _ = member.core.take_back(self.lease.grant());
+        }
         self.lease
     }
 

@@ -80,7 +80,7 @@ impl Member {
         ClaimCursor::new(u32::try_from(first).unwrap_or(0))
     }
 
-    /// Refuses in a forked child, and once the words are known to be spoilt.
+    /// Refuses in a forked child.
     #[inline]
     pub(super) fn check_process(&self) -> Result<(), ForkedChild> {
         self.region.check_process()

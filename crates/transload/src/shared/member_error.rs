@@ -171,7 +171,7 @@ pub enum TakeError {
     Forked(#[from] ForkedChild),
 }
 
-/// Bytes beyond the end of a buffer.
+/// Bytes beyond the end of a buffer. A forked child has no bytes of any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{len_bytes} bytes at offset {offset} reach beyond the buffer's {available} bytes")]
 pub struct OutOfBuffer {

@@ -287,7 +287,8 @@ impl SharedRegion {
     }
 
     fn bytes_of(&self, index: u32, offset: usize, len_bytes: usize) -> Result<*mut u8, OutOfBuffer> {
-        let available = self.buffer_size();
+        // A child of a fork has nothing there, or what it has mapped there since.
+        let available = if self.check_process().is_ok() { self.buffer_size() } else { 0 };
         match offset.checked_add(len_bytes) {
             Some(end) if end <= available => Ok(self.address(index).wrapping_add(offset)),
             _ => Err(OutOfBuffer { offset, len_bytes, available }),

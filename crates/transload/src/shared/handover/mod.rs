@@ -19,6 +19,8 @@
 //! * Each side asks the kernel who the other is. Only processes of the same user meet, unless [`Terms`] allow others.
 //! * Names are made, replaced and removed by whoever holds the lock of the folder, which ends with its process.
 //! * Nobody waits for ever for a process that is stopped: errors name it. It is never taken for dead.
+//! * A child that was forked without `exec` has the sockets too. While it lives, nobody serves on for its parent, and who
+//!   asks is told that there is no answer.
 //!
 //! # Example
 //!

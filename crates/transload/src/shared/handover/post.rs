@@ -46,8 +46,6 @@ pub(super) struct Stand {
     pub(super) region: SharedRegion,
     pub(super) place: Place,
     pub(super) presence: Presence,
-    /// A child of a fork leaves nothing, since it has not come.
-    pub(super) process: u32,
 }
 
 impl Stand {
@@ -58,14 +56,14 @@ impl Stand {
         place: Place,
         presence: Presence,
     ) -> Self {
-        let process = std::process::id();
-        Self { name: name.clone(), terms: terms.clone(), region, place, presence, process }
+        Self { name: name.clone(), terms: terms.clone(), region, place, presence }
     }
 }
 
 impl Drop for Stand {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
+        // A child of a fork leaves nothing, since it has not come.
+        if self.region.check_process().is_err() {
             return;
         }
         if let Err(error) = self.place.remove_if_stale(&self.presence, PARTING) {

@@ -15,6 +15,7 @@ use super::place::Place;
 use super::post::{Post, Role, Stand};
 use super::socket;
 use super::wire::{ANSWER_BYTES, Wish};
+use crate::fork::ForkStamp;
 use crate::shared::held::Held;
 use crate::shared::locks::Byte;
 
@@ -53,8 +54,8 @@ pub struct Steward {
     wake: Arc<OwnedFd>,
     standing: Arc<Mutex<Standing>>,
     thread: Option<JoinHandle<()>>,
-    /// The process that has the thread: a child of a fork has not.
-    process: u32,
+    /// Of the process that has the thread: a child of a fork has not, and may have the same number in another namespace.
+    stamp: ForkStamp,
 }
 
 impl Steward {
@@ -66,6 +67,7 @@ impl Steward {
     pub fn start(post: Post, look: impl FnMut() + Send + 'static) -> Result<Self, HandoverError> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = Arc::new(wake.map_err(HandoverError::os("eventfd"))?);
+        let stamp = ForkStamp::here().map_err(HandoverError::io("madvise(MADV_WIPEONFORK)"))?;
         let Post { role, stand } = post;
         let state = match role {
             Role::Serving(desk) => State::Serving(desk),
@@ -84,7 +86,7 @@ impl Steward {
             .name("transload-shm".to_owned())
             .spawn(move || keeper.run())
             .map_err(HandoverError::io("start the steward's thread"))?;
-        Ok(Self { wake, standing, thread: Some(thread), process: std::process::id() })
+        Ok(Self { wake, standing, thread: Some(thread), stamp })
     }
 
     /// What it does at this moment; it may do something else by the time that this is read.
@@ -95,7 +97,7 @@ impl Steward {
 
 impl Drop for Steward {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
+        if !self.stamp.is_here() {
             return;
         }
         // The counter has room.

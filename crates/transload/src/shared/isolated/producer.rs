@@ -170,7 +170,8 @@ impl Reservation<'_> {
     ///
     /// [`OutOfBuffer`] if they reach beyond its end; nothing is written then.
     pub fn write_at(&mut self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBuffer> {
-        let available = self.capacity();
+        // A child of a fork has nothing there.
+        let available = if self.producer.own.check_process().is_ok() { self.capacity() } else { 0 };
         if offset.checked_add(bytes.len()).is_none_or(|end| end > available) {
             return Err(OutOfBuffer { offset, len_bytes: bytes.len(), available });
         }
@@ -188,8 +189,9 @@ impl Reservation<'_> {
     ///
     /// # Errors
     ///
-    /// [`LaneSendError::TooLong`]; nothing is published then.
+    /// [`LaneSendError::TooLong`], [`LaneSendError::Forked`]; nothing is published then.
     pub fn commit(self, len_bytes: usize) -> Result<(), LaneSendError> {
+        self.producer.own.check_process()?;
         let len_bytes = self.producer.check_len(len_bytes)?;
         self.producer.publish(len_bytes);
         Ok(())

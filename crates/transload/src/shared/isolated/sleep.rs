@@ -29,15 +29,16 @@ pub(super) fn sleep(on: &[Sleep<'_>], left: Option<Duration>) {
         [one] => {
             wait::sleep(one.word, one.value, time);
         }
-        [first, ..] if on.len() > MOST || sleep_on_all(on, time) == Err(Errno::NOSYS) => {
-            // Before Linux 5.16, or for too many lanes.
+        [first, ..] if on.len() > MOST || !sleep_on_all(on, time) => {
+            // Before Linux 5.16, where a filter of system calls refuses it (some with EPERM), or for too many lanes.
             wait::sleep(first.word, first.value, time.min(SHORT));
         }
         _ => {}
     }
 }
 
-fn sleep_on_all(on: &[Sleep<'_>], time: Duration) -> Result<(), Errno> {
+/// Whether the kernel has watched all words.
+fn sleep_on_all(on: &[Sleep<'_>], time: Duration) -> bool {
     let words: Vec<futex::Wait> = on
         .iter()
         .map(|sleep| {
@@ -53,6 +54,7 @@ fn sleep_on_all(on: &[Sleep<'_>], time: Duration) -> Result<(), Errno> {
     let nanoseconds = now.tv_nsec + i64::from(time.subsec_nanos());
     let until =
         Timespec { tv_sec: now.tv_sec + nanoseconds / 1_000_000_000, tv_nsec: nanoseconds % 1_000_000_000 };
-    // Woken, interrupted, or over: the caller looks again in any case.
-    futex::waitv(&words, WaitvFlags::empty(), Some(&until), ClockId::Monotonic).map(|_| ())
+    let slept = futex::waitv(&words, WaitvFlags::empty(), Some(&until), ClockId::Monotonic);
+    // Woken, woken before, interrupted, or over: the caller looks again in any case.
+    matches!(slept, Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT))
 }
