@@ -33,6 +33,7 @@ fn report(done: &Done) -> Value {
         "messages_per_second",
         "bytes_per_second",
         "reconnects",
+        "left_behind",
         "waited_seconds",
         "region",
         "stopped_by",
@@ -40,7 +41,7 @@ fn report(done: &Done) -> Value {
     ] {
         assert!(fields.contains(&field), "no {field} in {document}");
     }
-    assert_eq!((fields.len(), &document["schema"]), (12, &1.into()), "{document}");
+    assert_eq!((fields.len(), &document["schema"]), (13, &1.into()), "{document}");
     document
 }
 
@@ -347,7 +348,10 @@ fn a_region_that_was_replaced_is_left_for_the_new_one() {
         new.take(64);
         new.region.holders().len() == 1
     });
-    assert!(count(&report(&running.done().code(0)), "reconnects") >= 1);
+    // Nobody takes what is in the old one: it says so, and does not call that a success.
+    let document = report(&running.done().code(1));
+    assert!(count(&document, "reconnects") >= 1 && count(&document, "left_behind") >= 1, "{document}");
+    assert_eq!(error(&document).0, "left-behind");
 }
 
 #[test]

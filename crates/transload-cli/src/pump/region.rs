@@ -17,6 +17,8 @@ const MEMBERS: usize = 256;
 
 /// How long the role of a consumer that was killed may stay taken: until the kernel has put its process away.
 const AFTERLIFE: Duration = Duration::from_secs(1);
+/// How far apart looks at it are.
+const TURN: Duration = Duration::from_millis(5);
 
 /// The region, and this process's part in it. It leaves when this is dropped.
 #[derive(Debug)]
@@ -65,7 +67,7 @@ impl SharedSource {
             return Err(mismatch(args, name, buffer_size, &region));
         }
         // Before our own entry may take the place of the one that it names.
-        let before = region.taker().filter(|_| !created);
+        let taken_over_from = if created { None } else { dead_consumer(&region) };
         let pool = SharedPool::join(&region, "transload pump")?;
         let looking = pool.clone();
         let steward = Steward::start(post, move || {
@@ -74,7 +76,6 @@ impl SharedSource {
         let consumer = consumer(&pool)?;
         pool.recover();
         let leavers = Leavers::of(&region);
-        let taken_over_from = before.map(|before| before.pid);
         Ok((Self { steward, pool, name: name.clone(), created, taken_over_from, leavers }, consumer))
     }
 
@@ -109,12 +110,30 @@ impl SharedSource {
     }
 }
 
-fn consumer(pool: &SharedPool) -> Result<SharedConsumer, Failure> {
+/// The process that was the consumer when it died. The kernel may let go of the lock of one that was just killed a little
+/// later; one that goes on living has the role, or gives it up by itself.
+fn dead_consumer(region: &SharedRegion) -> Option<u32> {
     let started = Instant::now();
     loop {
+        let taker = region.taker()?;
+        if !taker.alive {
+            return Some(taker.pid);
+        }
+        if started.elapsed() >= AFTERLIFE {
+            return None;
+        }
+        thread::sleep(TURN);
+    }
+}
+
+/// The role, which may be given up at this moment.
+fn consumer(pool: &SharedPool) -> Result<SharedConsumer, Failure> {
+    let mut again = true;
+    loop {
         match pool.ring().consumer() {
-            Err(ConsumerError::InUse { .. }) if started.elapsed() < AFTERLIFE => {
-                thread::sleep(Duration::from_millis(5));
+            Err(ConsumerError::InUse { .. }) if again => {
+                again = false;
+                thread::sleep(TURN);
             }
             done => return Ok(done?),
         }

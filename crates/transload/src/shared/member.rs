@@ -2,7 +2,7 @@
 
 use std::process;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use transload_core::{
     ClaimCursor, Counter, Recovered, SharedCount, SharedMember, SharedParts, SharedWord, Sleeper, SwapBarrier,
@@ -124,13 +124,20 @@ impl Drop for Member {
     }
 }
 
+/// How often it is looked for a number, and how far apart: whoever recovers a dead member has its lock meanwhile.
+const LOOKS: u32 = 5;
+const APART: Duration = Duration::from_millis(4);
+
 /// A number whose lock nobody has.
 fn free_number(region: &SharedRegion) -> Result<(u16, Held), JoinError> {
     let members = region.members();
-    for number in 1..=members {
-        if let Some(lock) = region.lock(Byte::Member(number)).map_err(JoinError::Lock)? {
-            return Ok((number, lock));
+    for look in 0..LOOKS {
+        for number in 1..=members {
+            if let Some(lock) = region.lock(Byte::Member(number)).map_err(JoinError::Lock)? {
+                return Ok((number, lock));
+            }
         }
+        std::thread::sleep(APART * look);
     }
     Err(JoinError::TooManyMembers { most: members })
 }

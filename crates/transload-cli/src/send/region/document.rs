@@ -26,6 +26,8 @@ pub(super) struct Document {
     bytes_per_second: f64,
     /// How often another pump, or another region, took the place of the one before.
     reconnects: u64,
+    /// Messages, of all who sent, that were not done in a region when this went over to another of the same name.
+    pub(super) left_behind: u64,
     /// How long there was no room, or no region.
     waited_seconds: f64,
     /// Null if there was none.
@@ -73,6 +75,7 @@ impl Document {
             messages: session.messages,
             bytes: session.bytes,
             reconnects: session.reconnects,
+            left_behind: session.left_behind,
             waited_seconds: session.waited.as_secs_f64(),
             region: Some(words),
             ..document

@@ -39,7 +39,15 @@ fn run(args: &SendArgs, name: &Name) -> Result<Document, Failure> {
     let elapsed = watch.elapsed();
     let done = session.drain(&mut watch);
     let mut document = Document::new(args, Some(&session), &watch).lasting(elapsed);
-    document.error = sent.and(done).err().map(|failure| {
+    let arrived = match document.left_behind {
+        0 => Ok(()),
+        left => Err(Failure::new(
+            "left-behind",
+            format!("{left} messages were not done in a region that another one took the name of"),
+        )
+        .fix("whether they arrive is up to who takes from that region; send again what did not")),
+    };
+    document.error = sent.and(done).and(arrived).err().map(|failure| {
         let message = format!("{}; {} messages were sent before", failure.message, document.messages);
         Failure { message, ..failure }
     });

@@ -36,6 +36,8 @@ pub(super) struct Session<'a> {
     pub(super) bytes: u64,
     /// How often another pump, or another region, took the place of the one before.
     pub(super) reconnects: u64,
+    /// Messages, of all who sent, that were not done in a region when this left it for another.
+    pub(super) left_behind: u64,
     pub(super) waited: Duration,
 }
 
@@ -129,6 +131,7 @@ impl<'a> Session<'a> {
             messages: 0,
             bytes: 0,
             reconnects: 0,
+            left_behind: 0,
             waited: started.elapsed(),
         };
         session.check(watch)?;
@@ -261,6 +264,7 @@ impl<'a> Session<'a> {
         self.part = part;
         self.pump = Presence::default();
         self.reconnects += 1;
+        self.left_behind += left as u64;
         self.waited += started.elapsed();
         Ok(())
     }
