@@ -256,6 +256,7 @@ fn a_region_with_a_live_consumer_is_refused() {
     }
     // It was not disturbed.
     let mut member = place.member();
+    assert_eq!(member.pool.statistics().left, 0, "who was refused had not taken part");
     member.send(10);
     running.running.signal(Signal::TERM);
     assert_eq!(count(&running.done().code(0).json(), "delivered"), 10);

@@ -203,6 +203,27 @@ fn objects_are_listed_shown_and_removed_when_nobody_has_them() {
 }
 
 #[test]
+fn what_is_of_another_program_is_told_and_left_alone() {
+    let names = Names::new();
+    std::fs::write(names.path("file.sock"), "kept").unwrap();
+    let other = std::os::unix::net::UnixListener::bind(names.path("stream.sock")).unwrap();
+    let document = json(&shm(&names, &["list", "--json"]).done().code(0));
+    for (listed, words) in document["names"].as_array().unwrap().iter().zip(["no socket", "another program"])
+    {
+        assert!(
+            listed["state"] == "unknown" && listed["why"].as_str().unwrap().contains(words),
+            "{document}"
+        );
+    }
+    for name in ["file", "stream"] {
+        shm(&names, &["show", name]).done().code(1);
+        shm(&names, &["reclaim", name]).done().code(1);
+    }
+    assert_eq!(std::fs::read(names.path("file.sock")).unwrap(), b"kept");
+    drop(other);
+}
+
+#[test]
 fn a_folder_that_others_can_change_is_refused() {
     let names = Names::new();
     let set_mode = |mode| {

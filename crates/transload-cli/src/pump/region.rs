@@ -67,7 +67,7 @@ impl SharedSource {
             return Err(mismatch(args, name, buffer_size, &region));
         }
         // Before our own entry may take the place of the one that it names.
-        let taken_over_from = if created { None } else { dead_consumer(&region) };
+        let taken_over_from = if created { None } else { dead_consumer(&region)? };
         let pool = SharedPool::join(&region, "transload pump")?;
         let looking = pool.clone();
         let steward = Steward::start(post, move || {
@@ -111,16 +111,20 @@ impl SharedSource {
 }
 
 /// The process that was the consumer when it died. The kernel may let go of the lock of one that was just killed a little
-/// later; one that goes on living has the role, or gives it up by itself.
-fn dead_consumer(region: &SharedRegion) -> Option<u32> {
+/// later.
+///
+/// Fails if there is one that goes on: before this process becomes a member, whose leaving others would count.
+fn dead_consumer(region: &SharedRegion) -> Result<Option<u32>, Failure> {
     let started = Instant::now();
     loop {
-        let taker = region.taker()?;
+        let Some(taker) = region.taker() else { return Ok(None) };
         if !taker.alive {
-            return Some(taker.pid);
+            return Ok(Some(taker.pid));
         }
         if started.elapsed() >= AFTERLIFE {
-            return None;
+            return Err(
+                ConsumerError::InUse { member: taker.member, pid: taker.pid, name: taker.name }.into()
+            );
         }
         thread::sleep(TURN);
     }

@@ -36,6 +36,9 @@ use crate::io_backend::{Io, IoOptions, IoWords};
 use crate::pattern::MembersCheck;
 use crate::pattern::{Pattern, PatternCheck};
 
+/// The most slots of a region that processes share.
+const MOST_SHARED: usize = transload_core::MAX_SHARED_BUFFERS;
+
 /// Bytes read from a file at once.
 const READ_BYTES: usize = 1 << 20;
 
@@ -304,6 +307,12 @@ fn check_options(args: &PumpArgs) -> Result<(), Failure> {
     }
     if shares && args.on_full != OnFull::Block {
         return Err(Failure::usage("whoever sends into a shared region waits for room: leave --on-full out"));
+    }
+    if shares && args.capacity > MOST_SHARED {
+        return Err(Failure::usage(format!(
+            "a shared region has at most {MOST_SHARED} slots: use a smaller --capacity than {}",
+            args.capacity
+        )));
     }
     if !shares && !args.allow_uid.is_empty() {
         return Err(Failure::usage("--allow-uid is for a shared region: use it with --from shm:NAME"));

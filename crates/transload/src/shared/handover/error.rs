@@ -63,6 +63,13 @@ pub enum HandoverError {
         most: usize,
     },
     /// What is in the place of the socket is none.
+    /// Another program listens there.
+    #[error("{} is a socket of another program, and is left alone: choose another path", path.display())]
+    OtherProgram {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Something else has the path.
     #[error("{} is no socket, and is left alone: choose another path", path.display())]
     NoSocket {
         /// Where the socket would be.
@@ -116,7 +123,7 @@ pub enum HandoverError {
     },
     /// The socket is not for this user.
     #[error(
-        "{} may not be opened by uid {uid}: it belongs to uid {owner} and has mode {mode:04o}; its owner can allow this uid",
+        "{} may not be opened by uid {uid}: it belongs to uid {owner} and has mode {mode:04o}; its owner can allow uid {uid} (`--allow-uid {uid}`)",
         path.display()
     )]
     Denied {
@@ -131,7 +138,7 @@ pub enum HandoverError {
     },
     /// The server does not serve this user.
     #[error(
-        "refused: {name} is served for uid {owner} only (by process {pid}), and this process has uid {uid}; its owner can allow this uid"
+        "refused: {name} is served for uid {owner} only (by process {pid}), and this process has uid {uid}; its owner can allow uid {uid} (`--allow-uid {uid}`)"
     )]
     WrongUser {
         /// The name.
@@ -145,7 +152,7 @@ pub enum HandoverError {
     },
     /// The server belongs to somebody whom we do not trust.
     #[error(
-        "{name} is served by a process of uid {owner}, and this process trusts uid {uid} only: allow that uid if you trust it"
+        "{name} is served by a process of uid {owner}, and this process trusts uid {uid} only: if you trust that one, allow it (`--allow-uid {owner}`)"
     )]
     ForeignServer {
         /// The name.
@@ -184,7 +191,9 @@ pub enum HandoverError {
         what: &'static str,
     },
     /// The answer came with another number of descriptors than one.
-    #[error("{name}: the answer came with {count} descriptors, and one was wanted; they were closed")]
+    #[error(
+        "{name}: the answer came with {count} descriptors, and one was wanted; they were closed (with 0: this process may have too many open, `ulimit -n`)"
+    )]
     Descriptors {
         /// The name.
         name: String,

@@ -114,8 +114,12 @@ impl Place {
         match socket::connect(&self.path) {
             Ok(socket) => Ok(Some(socket)),
             // A file that is no socket refuses as well.
+            Err(Errno::CONNREFUSED) if self.is_no_socket() => {
+                Err(HandoverError::NoSocket { path: self.path.clone() })
+            }
             Err(Errno::NOENT | Errno::CONNREFUSED) => Ok(None),
             Err(Errno::ACCESS | Errno::PERM) => Err(self.denied()),
+            Err(Errno::PROTOTYPE) => Err(HandoverError::OtherProgram { path: self.path.clone() }),
             Err(errno) => Err(HandoverError::os("connect")(errno)),
         }
     }
@@ -150,14 +154,16 @@ impl Place {
         Some(Mark { device: stat.st_dev, file: stat.st_ino })
     }
 
+    /// Whether something else is here. What else is wrong shows at the next call.
+    fn is_no_socket(&self) -> bool {
+        statat(self.folder.fd(), &self.file, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) != FileType::Socket)
+    }
+
     /// Removes the socket that is here. Nothing else is ever removed.
     fn unlink(&self) -> Result<(), HandoverError> {
-        match statat(self.folder.fd(), &self.file, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Socket => {
-                return Err(HandoverError::NoSocket { path: self.path.clone() });
-            }
-            // What else is wrong shows at the next call.
-            _ => {}
+        if self.is_no_socket() {
+            return Err(HandoverError::NoSocket { path: self.path.clone() });
         }
         match unlinkat(self.folder.fd(), &self.file, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
