@@ -71,11 +71,7 @@ impl SharedBatch {
     ///
     /// # Errors
     ///
-    /// [`OutOfBuffer`] if more is asked for than a buffer has.
-    ///
-    /// # Panics
-    ///
-    /// As [`address`](SharedBatch::address).
+    /// [`OutOfBuffer`] if more is asked for than a buffer has, or there is no such buffer.
     pub fn read(&self, message: &SharedMessage, bytes: &mut [u8]) -> Result<(), OutOfBuffer> {
         self.region().read(message.index, 0, bytes)
     }

@@ -287,8 +287,10 @@ impl SharedRegion {
     }
 
     fn bytes_of(&self, index: u32, offset: usize, len_bytes: usize) -> Result<*mut u8, OutOfBuffer> {
-        // A child of a fork has nothing there, or what it has mapped there since.
-        let available = if self.check_process().is_ok() { self.buffer_size() } else { 0 };
+        // A child of a fork has nothing there, or what it has mapped there since. Of a message anybody may make a copy,
+        // and change it.
+        let is_there = self.check_process().is_ok() && (index as usize) < self.buffer_count();
+        let available = if is_there { self.buffer_size() } else { 0 };
         match offset.checked_add(len_bytes) {
             Some(end) if end <= available => Ok(self.address(index).wrapping_add(offset)),
             _ => Err(OutOfBuffer { offset, len_bytes, available }),
