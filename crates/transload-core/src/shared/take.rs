@@ -20,6 +20,13 @@ pub struct SharedReader {
     passes_left: u64,
 }
 
+impl SharedReader {
+    /// The position that is looked at next.
+    pub fn position(&self) -> u64 {
+        self.next
+    }
+}
+
 /// Why there is no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedTakeError {

@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use transload_core::{SharedNotes, SharedReader, SharedTakeError, SharedWord, Sleeper};
 
 use super::batch::SharedBatch;
-use super::entry::Entry;
 use super::held::Held;
 use super::locks::Byte;
-use super::member::Member;
+use super::member::{Member, Parts};
 use super::member_error::{ConsumerError, TakeError};
 use super::region::SharedRegion;
 use super::wait;
@@ -22,8 +21,6 @@ use super::wait;
 pub struct SharedConsumer {
     inner: Arc<Inner>,
     reader: SharedReader,
-    /// The position behind what was taken.
-    next: u64,
 }
 
 /// What the consumer and its batches share. The role ends with the last of them.
@@ -37,20 +34,19 @@ pub(super) struct Inner {
 impl SharedConsumer {
     pub(super) fn new(member: &Arc<Member>) -> Result<Self, ConsumerError> {
         member.check_process()?;
-        let parts = member.parts();
         let Some(role) = member.region.lock(Byte::Consumer).map_err(ConsumerError::Lock)? else {
-            let number = parts.consumer();
-            let entry =
-                (1..=member.region.members()).contains(&number).then(|| Entry::of(&member.region, number));
-            let (pid, name) = entry.map_or((0, String::new()), |entry| (entry.pid(), entry.name()));
-            return Err(ConsumerError::InUse { member: number, pid, name });
+            let taker = member.region.taker();
+            let (member, pid, name) =
+                taker.map_or((0, 0, String::new()), |taker| (taker.member, taker.pid, taker.name));
+            return Err(ConsumerError::InUse { member, pid, name });
         };
         // What it had taken comes once more.
         member.recover();
+        let parts = member.parts();
         parts.set_consumer(member.core.number());
         let notes = SharedNotes::new((0..parts.ring_slots()).map(|_| SharedWord::new(0)).collect());
         let inner = Arc::new(Inner { member: member.clone(), notes, role: Some(role) });
-        Ok(Self { reader: member.core.reader(), next: parts.done(), inner })
+        Ok(Self { reader: member.core.reader(), inner })
     }
 
     /// Takes at most `max` messages, in place. They stay in the ring until the batch is dropped.
@@ -74,10 +70,7 @@ impl SharedConsumer {
             taken => taken,
         };
         match taken {
-            Ok(taken) => {
-                self.next = taken.first().wrapping_add(taken.count() as u64);
-                Ok(SharedBatch::new(self.inner.clone(), taken))
-            }
+            Ok(taken) => Ok(SharedBatch::new(self.inner.clone(), taken)),
             Err(SharedTakeError::Empty) => Err(TakeError::Empty),
             Err(SharedTakeError::Blocked { member }) => Err(TakeError::Blocked { member }),
             Err(SharedTakeError::Poisoned(why)) => Err(TakeError::Poisoned(why)),
@@ -116,13 +109,12 @@ impl SharedConsumer {
 
     /// Messages in the ring that are published and not done, those taken included: a hint, which may be stale.
     pub fn len(&self) -> usize {
-        if self.inner.member.check_process().is_err() { 0 } else { self.inner.member.parts().pending() }
+        self.inner.member.ask(Parts::pending)
     }
 
     /// Messages in the ring that are published and not taken: a hint, which may be stale.
     pub fn available(&self) -> usize {
-        let Ok(()) = self.inner.member.check_process() else { return 0 };
-        let available = self.inner.member.parts().published().wrapping_sub(self.next);
+        let available = self.inner.member.ask(|parts| parts.published().wrapping_sub(self.reader.position()));
         // The tail may be behind what was taken already.
         usize::try_from(available).ok().filter(|&available| available <= self.capacity()).unwrap_or(0)
     }

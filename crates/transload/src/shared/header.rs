@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use super::{
     error::SharedError,
+    fnv::fnv1a,
     geometry::{ALIGNMENTS, Geometry, HEADER_BYTES, Layout, Place},
     words::Words,
 };
@@ -214,12 +215,9 @@ impl Header {
     }
 }
 
-/// FNV-1a, over bytes: it finds what falls over, not who lies.
+/// It finds what falls over, not who lies.
 fn checksum(words: &[u64]) -> u64 {
-    words
-        .iter()
-        .flat_map(|word| word.to_le_bytes())
-        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    fnv1a(words.iter().flat_map(|word| word.to_le_bytes()))
 }
 
 #[cfg(test)]

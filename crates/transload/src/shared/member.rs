@@ -70,6 +70,11 @@ impl Member {
         self.core.parts()
     }
 
+    /// What the words say; in a forked child, where they are not, what says nothing.
+    pub(super) fn ask<T: Default>(&self, look: impl FnOnce(&Parts) -> T) -> T {
+        if self.check_process().is_ok() { look(self.parts()) } else { T::default() }
+    }
+
     /// Where a handle begins to look for buffers: apart from where other handles and other members do.
     pub(super) fn cursor(&self) -> ClaimCursor {
         self.handles.add(1);

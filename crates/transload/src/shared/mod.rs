@@ -64,6 +64,7 @@ mod builder;
 mod consumer;
 mod entry;
 mod error;
+mod fnv;
 mod geometry;
 pub mod handover;
 mod header;

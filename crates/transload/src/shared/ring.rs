@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use transload_core::{ClaimCursor, Sleeper};
+use transload_core::{ClaimCursor, SharedGrant, SharedSendRefused, Sleeper};
 
 use super::consumer::SharedConsumer;
 use super::lease::SharedLease;
-use super::member::Member;
-use super::member_error::{ConsumerError, SendError, SendRefused};
+use super::member::{Member, Parts};
+use super::member_error::{ConsumerError, SendError, SendRefused, SharedAcquireError};
 use super::region::SharedRegion;
 use super::wait;
 
@@ -44,28 +44,35 @@ impl SharedRing {
     /// The lease, and why: [`SendError`].
     #[inline]
     pub fn try_send(&self, lease: SharedLease, len_bytes: usize) -> Result<(), SendRefused> {
-        let available = lease.capacity();
-        let len = match u32::try_from(len_bytes) {
-            Ok(len) if len_bytes <= available => len,
-            _ => return Err(SendRefused { lease, error: SendError::TooLong { len_bytes, available } }),
+        let len = match self.check(len_bytes) {
+            Ok(len) => len,
+            Err(error) => return Err(SendRefused { lease, error }),
         };
-        if let Err(error) = self.member.check_process() {
-            return Err(SendRefused { lease, error: error.into() });
-        }
         if !Arc::ptr_eq(lease.member(), &self.member) {
             return Err(SendRefused { lease, error: SendError::Foreign });
         }
         let (member, grant) = lease.into_grant();
-        match self.member.core.send(grant, len) {
-            Ok(waits) => {
-                self.member.wake(Sleeper::Consumer, waits);
-                Ok(())
-            }
-            Err(refused) => {
-                let lease = SharedLease::new(member, refused.grant);
-                Err(SendRefused { lease, error: refused.error.into() })
-            }
-        }
+        self.send(grant, len).map_err(|refused| SendRefused {
+            lease: SharedLease::new(member, refused.grant),
+            error: refused.error.into(),
+        })
+    }
+
+    /// The length as messages have it, if it can be one, and this process can send.
+    #[inline]
+    fn check(&self, len_bytes: usize) -> Result<u32, SendError> {
+        let available = self.member.region.buffer_size();
+        let len = u32::try_from(len_bytes).ok().filter(|_| len_bytes <= available);
+        let len = len.ok_or(SendError::TooLong { len_bytes, available })?;
+        self.member.check_process()?;
+        Ok(len)
+    }
+
+    #[inline]
+    fn send(&self, grant: SharedGrant, len: u32) -> Result<(), SharedSendRefused> {
+        let waits = self.member.core.send(grant, len)?;
+        self.member.wake(Sleeper::Consumer, waits);
+        Ok(())
     }
 
     /// As [`try_send`](SharedRing::try_send), waiting for room for at most so long.
@@ -102,9 +109,15 @@ impl SharedRing {
     /// [`SendError::Full`] too if there is no buffer.
     #[inline]
     pub fn try_send_copy(&self, message: &[u8]) -> Result<(), SendError> {
-        self.try_send_with(message.len(), |region, index| {
-            // The length was checked, so it fits.
-            let _ = region.write(index, 0, message);
+        let len = self.check(message.len())?;
+        // Without a lease, which would count its member.
+        let grant = self.member.core.claim(&self.cursor).map_err(SharedAcquireError::from)?;
+        // The length was checked, so it fits.
+        let _ = self.member.region.write(grant.index(), 0, message);
+        self.send(grant, len).map_err(|refused| {
+            // To the ring's other end it was never there.
+            drop(SharedLease::new(self.member.clone(), refused.grant));
+            refused.error.into()
         })
     }
 
@@ -120,35 +133,6 @@ impl SharedRing {
             done => Some(done),
         });
         sent.unwrap_or(Err(SendError::Full))
-    }
-
-    /// Without a lease, which would count its member.
-    #[inline]
-    fn try_send_with(
-        &self,
-        len_bytes: usize,
-        write: impl FnOnce(&SharedRegion, u32),
-    ) -> Result<(), SendError> {
-        let available = self.member.region.buffer_size();
-        let len = match u32::try_from(len_bytes) {
-            Ok(len) if len_bytes <= available => len,
-            _ => return Err(SendError::TooLong { len_bytes, available }),
-        };
-        self.member.check_process()?;
-        let core = &self.member.core;
-        let grant = core.claim(&self.cursor).map_err(super::member_error::SharedAcquireError::from)?;
-        write(&self.member.region, grant.index());
-        match core.send(grant, len) {
-            Ok(waits) => {
-                self.member.wake(Sleeper::Consumer, waits);
-                Ok(())
-            }
-            Err(refused) => {
-                // To the ring's other end it was never there.
-                drop(SharedLease::new(self.member.clone(), refused.grant));
-                Err(refused.error.into())
-            }
-        }
     }
 
     fn wait_for_room<T>(&self, deadline: Option<Instant>, look: impl FnMut() -> Option<T>) -> Option<T> {
@@ -176,7 +160,7 @@ impl SharedRing {
 
     /// Messages in the ring that are published and not done: a hint, which may be stale.
     pub fn len(&self) -> usize {
-        if self.member.check_process().is_err() { 0 } else { self.member.parts().pending() }
+        self.member.ask(Parts::pending)
     }
 
     /// Whether there is none: a hint, which may be stale.
@@ -189,12 +173,12 @@ impl SharedRing {
     /// Messages are done in the order of their places: once [`done`](SharedRing::done) has come to this number, all that
     /// were sent before are where the consumer brings them, and no death can lose or repeat them any more.
     pub fn published(&self) -> u64 {
-        if self.member.check_process().is_err() { 0 } else { self.member.parts().published() }
+        self.member.ask(Parts::published)
     }
 
     /// How many of the messages that were published are done, from the first on.
     pub fn done(&self) -> u64 {
-        if self.member.check_process().is_err() { 0 } else { self.member.parts().done() }
+        self.member.ask(Parts::done)
     }
 
     /// How many messages it has room for.

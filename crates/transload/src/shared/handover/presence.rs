@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::error::HandoverError;
 use super::folder::Folder;
+use crate::shared::fnv::fnv1a;
 use crate::shared::ofd::{self, Lock};
 
 /// That this process has the region of a name, or is about to get it. It ends with this, and with the process.
@@ -40,11 +41,8 @@ impl Presence {
     }
 }
 
-/// The byte of a name, by the hash FNV-1a. Two names with the same one would only wait for each other in vain.
+/// The byte of a name. Two names with the same one would only wait for each other in vain.
 fn byte_of(file: &OsStr) -> i64 {
-    let hash = file.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    });
     // Below what an offset can be.
-    i64::try_from(hash >> 2).unwrap_or(0)
+    i64::try_from(fnv1a(file.as_bytes().iter().copied()) >> 2).unwrap_or(0)
 }
