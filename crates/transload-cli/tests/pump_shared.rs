@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::listening::{Listening, until_it_listens};
+use common::region::{generate, generated};
 use common::{arg, count, opencl_or_skip, pump};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
@@ -66,18 +67,6 @@ struct Member {
     next: u64,
 }
 
-/// What a generated message is made of.
-fn generated(member: u16, number: u64) -> [u8; SIZE] {
-    let stamp = number << 10 | u64::from(member);
-    let mut message = [0; SIZE];
-    for (index, word) in message.chunks_exact_mut(8).enumerate() {
-        let mixed = (stamp ^ index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let mixed = if index == 0 { stamp } else { mixed ^ (mixed >> 32) };
-        word.copy_from_slice(&mixed.to_le_bytes());
-    }
-    message
-}
-
 impl Member {
     fn send(&mut self, messages: u64) {
         for _ in 0..messages {
@@ -86,7 +75,7 @@ impl Member {
     }
 
     fn try_send(&mut self, timeout: Duration) -> bool {
-        let message = generated(self.pool.member(), self.next);
+        let message = generate(self.pool.member().into(), self.next, SIZE);
         let sent = self.pool.ring().send_copy_timeout(&message, timeout).is_ok();
         self.next += u64::from(sent);
         sent
@@ -96,12 +85,7 @@ impl Member {
 /// The numbers of the messages in a file.
 fn numbers(bytes: &[u8]) -> Vec<u64> {
     assert_eq!(bytes.len() % SIZE, 0);
-    let numbers = bytes.chunks_exact(SIZE).map(|message| {
-        let stamp = u64::from_le_bytes(message[..8].try_into().unwrap());
-        assert_eq!(message, generated(u16::try_from(stamp & 1023).unwrap(), stamp >> 10));
-        stamp >> 10
-    });
-    numbers.collect()
+    bytes.chunks_exact(SIZE).map(|message| generated(message).1).collect()
 }
 
 #[test]
@@ -270,7 +254,7 @@ fn what_is_not_as_it_was_generated_is_found() {
     member.send(50);
     member.next += 1;
     member.send(40);
-    let mut torn = generated(member.pool.member(), member.next);
+    let mut torn = generate(member.pool.member().into(), member.next, SIZE);
     torn[SIZE - 1] ^= 1;
     member.pool.ring().send_copy_timeout(&torn, PATIENCE).unwrap();
     member.next += 1;

@@ -140,13 +140,22 @@ impl TestPump {
     }
 }
 
+/// What a generated message is made of.
+pub(crate) fn generate(member: u64, number: u64, bytes: usize) -> Vec<u8> {
+    let stamp = number << 10 | member;
+    let words = (0..bytes.div_ceil(8) as u64).map(|index| {
+        let mixed = (stamp ^ index).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        if index == 0 { stamp } else { mixed ^ (mixed >> 32) }
+    });
+    let mut message: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+    message.truncate(bytes);
+    message
+}
+
 /// The member and the number of a generated message, every byte of which is checked.
 pub(crate) fn generated(payload: &[u8]) -> (u64, u64) {
     let stamp = u64::from_le_bytes(payload[..8].try_into().unwrap());
-    for (index, word) in payload.chunks(8).enumerate() {
-        let mixed = (stamp ^ index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let expected = if index == 0 { stamp } else { mixed ^ (mixed >> 32) };
-        assert_eq!(word, &expected.to_le_bytes()[..word.len()]);
-    }
-    (stamp & 1023, stamp >> 10)
+    let (member, number) = (stamp & 1023, stamp >> 10);
+    assert_eq!(payload, generate(member, number, payload.len()));
+    (member, number)
 }

@@ -2,37 +2,25 @@
 #![allow(
     dead_code,
     unreachable_pub,
+    unused_imports,
     clippy::cast_possible_truncation,
     clippy::cast_ptr_alignment,
     clippy::unwrap_used,
     reason = "each test file uses its part of this, counts little, and may panic; offsets are checked"
 )]
 
+#[path = "../limit/mod.rs"]
+mod limit;
+
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+pub use limit::{LIMIT, within_limit};
 use transload::memory::Slab;
 use transload::region::{Access, Region, RegisterError, Registrar, Registration};
 use transload::shared::SharedRegion;
 use transload_core::{FutexWord, SharedWord};
-
-/// The end of every wait in these tests: far beyond what a busy machine needs.
-pub const LIMIT: Duration = Duration::from_mins(1);
-
-/// What `work` returns, run on a thread of its own so that the test ends even if it hangs.
-pub fn within_limit<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (sender, receiver) = mpsc::channel();
-    let thread = thread::spawn(move || sender.send(work()));
-    match receiver.recv_timeout(LIMIT) {
-        Ok(result) => result,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("still waiting after {LIMIT:?}"),
-        Err(mpsc::RecvTimeoutError::Disconnected) => {
-            std::panic::resume_unwind(thread.join().expect_err("it ended without a result"))
-        }
-    }
-}
 
 /// Numbers that look like chance (xorshift).
 pub struct Dice(u64);

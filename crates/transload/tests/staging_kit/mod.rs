@@ -1,17 +1,18 @@
 //! What the tests of the staging ring share: bounded waits, and futures that are polled by hand.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part of this")]
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test file uses its part of this")]
+
+#[path = "../limit/mod.rs"]
+mod limit;
 
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub use limit::{LIMIT, within_limit};
 use transload::staging::{Consumer, DequeueError, PinnedStagingBuffer, Producer};
-
-/// The end of every wait in these tests: far beyond what a busy machine needs.
-pub const LIMIT: Duration = Duration::from_mins(1);
 
 /// When a stress ends though it is not done. On an idle machine it is done long before; on one that is so busy that each
 /// hand-over takes a turn of the scheduler, fewer rounds have to do.
@@ -22,19 +23,6 @@ pub fn stress_end() -> Instant {
 /// A ring that must come about.
 pub fn ring(capacity: usize, message_size: usize) -> (Producer, Consumer) {
     PinnedStagingBuffer::new(capacity, message_size).expect("a small ring can be made").split()
-}
-
-/// What `work` returns, run on a thread of its own so that the test ends even if it hangs.
-pub fn within_limit<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (sender, receiver) = mpsc::channel();
-    let thread = thread::spawn(move || sender.send(work()));
-    match receiver.recv_timeout(LIMIT) {
-        Ok(result) => result,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("still waiting after {LIMIT:?}"),
-        Err(mpsc::RecvTimeoutError::Disconnected) => {
-            std::panic::resume_unwind(thread.join().expect_err("it ended without a result"))
-        }
-    }
 }
 
 /// Yields until it is true.
