@@ -124,6 +124,23 @@ pub trait Registrar {
     ///
     /// [`RegisterError`] if the driver refuses and cannot stage the memory either.
     fn register(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError>;
+
+    /// As [`register`](Registrar::register), for whoever would rather have an error than slower transfers: the region is
+    /// [`Pinned`](Registration::Pinned) or [`Mapped`](Registration::Mapped).
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError::NotDirect`] if it would be neither, and then nothing stays registered; else as
+    /// [`register`](Registrar::register).
+    fn register_pinned(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError> {
+        let region = self.register(slab, access)?;
+        match region.registration() {
+            Registration::Pinned | Registration::Mapped => Ok(region),
+            slower => {
+                Err(RegisterError::NotDirect { len_bytes: slab.len_bytes(), registration: slower.clone() })
+            }
+        }
+    }
 }
 
 /// A slab was not registered.
@@ -139,6 +156,14 @@ pub enum RegisterError {
         len_bytes: usize,
         /// Why, and what to do.
         reason: String,
+    },
+    /// The memory would not be reached directly, which was required.
+    #[error("{len_bytes} bytes were to be pinned, and would be {registration}")]
+    NotDirect {
+        /// How much memory it was.
+        len_bytes: usize,
+        /// How it would be registered, and why.
+        registration: Registration,
     },
     /// Nobody here can give that access.
     #[error(

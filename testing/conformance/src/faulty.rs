@@ -23,8 +23,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use transload::device::{
-    Completion, CopyError, Device, DeviceError, DeviceInfo, Download, Refused, Stream, StreamOptions, Ticket,
-    Upload,
+    Completion, CopyError, Device, DeviceError, DeviceInfo, Dispatch, Download, Fill, Kernel, KernelSource,
+    Launch, Refused, Stream, StreamOptions, Ticket, Upload,
 };
 use transload::memory::Slab;
 use transload::region::{Access, Region, RegisterError, Registrar};
@@ -42,6 +42,14 @@ pub enum Call {
     Submit,
     /// [`Stream::fetch`].
     Fetch,
+    /// [`Device::build`].
+    Build,
+    /// [`Stream::fill`].
+    Fill,
+    /// [`Stream::launch`].
+    Launch,
+    /// [`Stream::dispatch`].
+    Dispatch,
 }
 
 impl Call {
@@ -52,6 +60,10 @@ impl Call {
             Self::OpenStream => "open_stream",
             Self::Submit => "submit",
             Self::Fetch => "fetch",
+            Self::Build => "build",
+            Self::Fill => "fill",
+            Self::Launch => "launch",
+            Self::Dispatch => "dispatch",
         }
     }
 }
@@ -199,6 +211,13 @@ impl Device for Faulty {
         let stream = self.device.open_stream(options)?;
         Ok(Box::new(FaultyStream::new(stream, self.info().clone(), self.faults.clone())))
     }
+
+    fn build(&self, source: &KernelSource) -> Result<Kernel, DeviceError> {
+        if self.faults.refuses(Call::Build) {
+            return Err(self.injected(Call::Build));
+        }
+        self.device.build(source)
+    }
 }
 
 /// A stream of a [`Faulty`] device.
@@ -266,6 +285,31 @@ impl Stream for FaultyStream {
             Some(error) => Err(Refused { transfer: download, error }),
             None => self.stream.fetch(download),
         }
+    }
+
+    fn fill(&mut self, fill: Fill) -> Result<Ticket, Refused<Fill>> {
+        match self.refusal(Call::Fill) {
+            Some(error) => Err(Refused { transfer: fill, error }),
+            None => self.stream.fill(fill),
+        }
+    }
+
+    fn launch(&mut self, kernel: &Kernel, launch: Launch) -> Result<Ticket, Refused<Launch>> {
+        match self.refusal(Call::Launch) {
+            Some(error) => Err(Refused { transfer: launch, error }),
+            None => self.stream.launch(kernel, launch),
+        }
+    }
+
+    fn dispatch(&mut self, kernel: &Kernel, dispatch: Dispatch) -> Result<Ticket, Refused<Dispatch>> {
+        match self.refusal(Call::Dispatch) {
+            Some(error) => Err(Refused { transfer: dispatch, error }),
+            None => self.stream.dispatch(kernel, dispatch),
+        }
+    }
+
+    fn mapped_up_to_bytes(&self) -> usize {
+        self.stream.mapped_up_to_bytes()
     }
 
     fn poll(&mut self) -> Option<Completion> {

@@ -82,6 +82,64 @@ pub enum DeviceError {
         /// How long the landing is.
         available: usize,
     },
+    /// The outputs of a launch have fewer places than its batch has messages.
+    #[error(
+        "a batch of {needed} messages needs as many places for outputs, and there are {available}: make more"
+    )]
+    OutputTooSmall {
+        /// How many messages there are.
+        needed: usize,
+        /// How many places there are.
+        available: usize,
+    },
+    /// Something does not begin, or end, where it must.
+    #[error("{offset} bytes is not a multiple of {multiple}: use {}", offset.next_multiple_of(*multiple))]
+    Misaligned {
+        /// Where it begins, or how long it is.
+        offset: usize,
+        /// What it must be a multiple of.
+        multiple: usize,
+    },
+    /// The back end cannot do that.
+    #[error("this device has no {what}: use one of another back end")]
+    Unsupported {
+        /// What it cannot do.
+        what: &'static str,
+    },
+    /// The kernel is in a language that the back end does not take.
+    #[error("{backend} takes no {language}: give it {takes}")]
+    OtherLanguage {
+        /// The back end.
+        backend: Backend,
+        /// The language of the kernel.
+        language: &'static str,
+        /// The languages that it takes.
+        takes: &'static str,
+    },
+    /// The kernel does not compile.
+    #[error("the kernel `{entry}` does not build; the compiler says:\n{log}")]
+    Build {
+        /// The kernel.
+        entry: String,
+        /// What the compiler says.
+        log: String,
+    },
+    /// The code has no such kernel.
+    #[error("there is no kernel `{entry}` in the code: {reason}")]
+    NoSuchKernel {
+        /// The kernel.
+        entry: String,
+        /// Which there are, or why it does not count as one.
+        reason: String,
+    },
+    /// The kernel was built by another device, or for another use.
+    #[error("the kernel `{entry}` cannot run here: {reason}")]
+    OtherKernel {
+        /// The kernel.
+        entry: String,
+        /// Why, and what to do.
+        reason: &'static str,
+    },
     /// The transfer's memory is no part of the region, or the region was registered elsewhere or for something else.
     #[error(
         "the memory of the transfer is not registered with this device for {purpose}: register its slab first"

@@ -32,6 +32,13 @@ impl Landing {
         unsafe { std::slice::from_raw_parts(slab.as_ptr(), slab.len_bytes()) }
     }
 
+    /// The bytes, to be written by whoever has the landing.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        let slab = self.tenancy.slab();
+        // SAFETY: as above; the landing is borrowed for writing, so no other reference to its bytes exists (I3).
+        unsafe { std::slice::from_raw_parts_mut(slab.as_ptr(), slab.len_bytes()) }
+    }
+
     /// The start of the memory, for back ends: valid for [`len_bytes`](Landing::len_bytes) while the landing exists.
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         self.tenancy.slab().as_ptr()

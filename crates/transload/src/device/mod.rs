@@ -30,10 +30,13 @@
 
 mod absent;
 mod backend;
+mod command;
 mod error;
 pub mod host;
 mod info;
+mod kernel;
 mod landing;
+mod launch;
 #[cfg(feature = "opencl")]
 pub mod opencl;
 mod payload;
@@ -44,9 +47,12 @@ mod traits;
 mod transfer;
 
 pub use backend::Backend;
+pub use command::{Dispatch, Fill};
 pub use error::{CopyError, DeviceError, Refused};
 pub use info::{DeviceInfo, Kind};
+pub use kernel::{Code, Kernel, KernelFileError, KernelSource};
 pub use landing::Landing;
+pub use launch::{DROPPED, Launch, Output, OutputLayout, Reply, Route};
 pub use payload::{Payload, Pieces};
 pub use select::{drivers, open};
 pub use selector::{ParseBackendError, Selector};

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
-use super::{Completion, DeviceError, Download, Refused, Ticket, Upload};
+use super::{Completion, DeviceError, Dispatch, Download, Fill, Kernel, Launch, Refused, Ticket, Upload};
 
 /// How a stream is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +74,44 @@ pub trait Stream: fmt::Debug + Send {
     ///
     /// As [`submit`](Stream::submit).
     fn fetch(&mut self, download: Download) -> Result<Ticket, Refused<Download>>;
+
+    /// Starts to fill a part of the device queue with a word. Returns at once. Fills take their turn among transfers, and
+    /// count as such.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`]: the stream is busy, the range lies outside the queue or is not of whole words, or the driver refuses.
+    fn fill(&mut self, fill: Fill) -> Result<Ticket, Refused<Fill>>;
+
+    /// Starts to send a batch through a kernel, once for each message, and to bring the outputs back. Returns at once. It
+    /// counts as one transfer, and takes its turn among them: what was submitted before has taken effect when the kernel
+    /// runs.
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](Stream::submit), and [`DeviceError::OutputTooSmall`], [`DeviceError::OtherKernel`],
+    /// [`DeviceError::Unsupported`].
+    fn launch(&mut self, kernel: &Kernel, launch: Launch) -> Result<Ticket, Refused<Launch>> {
+        let _ = kernel;
+        Err(Refused { transfer: launch, error: DeviceError::Unsupported { what: "kernels" } })
+    }
+
+    /// Starts to run a kernel over the queues that are in the device queue's memory. Returns at once. As
+    /// [`launch`](Stream::launch), it takes its turn.
+    ///
+    /// # Errors
+    ///
+    /// As [`fill`](Stream::fill), and [`DeviceError::OtherKernel`], [`DeviceError::Unsupported`].
+    fn dispatch(&mut self, kernel: &Kernel, dispatch: Dispatch) -> Result<Ticket, Refused<Dispatch>> {
+        let _ = kernel;
+        Err(Refused { transfer: dispatch, error: DeviceError::Unsupported { what: "kernels" } })
+    }
+
+    /// Up to how many bytes a batch is read by kernels where it is, in host memory, and not copied first. 0 where the device
+    /// cannot reach that memory, or copying was faster for every size when it was measured.
+    fn mapped_up_to_bytes(&self) -> usize {
+        0
+    }
 
     /// The oldest transfer, if it has ended: with success or without.
     fn poll(&mut self) -> Option<Completion>;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Backend, DeviceError, DeviceInfo, Stream, StreamOptions};
+use super::{Backend, DeviceError, DeviceInfo, Kernel, KernelSource, Stream, StreamOptions};
 use crate::memory::Slab;
 use crate::region::Registrar;
 
@@ -45,4 +45,15 @@ pub trait Device: Registrar + fmt::Debug + Send + Sync {
     /// [`DeviceError::QueueTooLarge`], [`DeviceError::ZeroOption`], [`DeviceError::TooManyInFlight`], or what the
     /// driver says.
     fn open_stream(&self, options: &StreamOptions) -> Result<Box<dyn Stream>, DeviceError>;
+
+    /// Makes a kernel for the streams of this device.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Unsupported`] if the device runs no kernels, [`DeviceError::OtherLanguage`] if it runs others,
+    /// [`DeviceError::Build`] with the compiler's words, [`DeviceError::NoSuchKernel`], or what the driver says.
+    fn build(&self, source: &KernelSource) -> Result<Kernel, DeviceError> {
+        let _ = source;
+        Err(DeviceError::Unsupported { what: "kernels" })
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{CopyError, DeviceError, Landing, Payload, Pieces, Stream};
+use super::{CopyError, DeviceError, Dispatch, Fill, Landing, Launch, Payload, Pieces, Stream};
 use crate::region::Region;
 
 /// The number of a transfer: each stream counts its own from 0, in the order of submission.
@@ -135,7 +135,7 @@ impl Download {
 }
 
 /// Whether a stream has room for one more transfer, of this range of its queue.
-fn check_room(stream: &dyn Stream, range: &Range<usize>) -> Result<(), DeviceError> {
+pub(super) fn check_room(stream: &dyn Stream, range: &Range<usize>) -> Result<(), DeviceError> {
     let limit = stream.in_flight_limit();
     if stream.in_flight() >= limit {
         return Err(DeviceError::Busy { limit });
@@ -155,9 +155,15 @@ pub enum Transfer {
     Upload(Upload),
     /// A range of the device queue, now in the landing if the copy succeeded.
     Download(Download),
+    /// A batch that went through a kernel, with its outputs if that succeeded.
+    Launch(Launch),
+    /// A part of the device queue was filled.
+    Fill(Fill),
+    /// A kernel ran over the queues on the device.
+    Dispatch(Dispatch),
     /// The device is lost and may still touch the memory: it is never used again.
     Quarantined {
-        /// How many messages an upload had; 0 for a download.
+        /// How many messages an upload or a launch had; 0 for anything else.
         messages: usize,
     },
 }
@@ -189,6 +195,12 @@ impl Transfer {
                 download.quarantine();
                 0
             }
+            Self::Launch(launch) => {
+                let messages = launch.upload().messages();
+                launch.quarantine();
+                messages
+            }
+            Self::Fill(_) | Self::Dispatch(_) => 0,
             Self::Quarantined { messages } => messages,
         };
         Self::Quarantined { messages }

@@ -277,6 +277,10 @@ impl Registrar for Proactor {
     fn register(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError> {
         self.register_slab(slab, access)
     }
+
+    fn register_pinned(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError> {
+        Proactor::register_pinned(self, slab, access)
+    }
 }
 
 impl Drop for Proactor {

@@ -156,6 +156,9 @@ impl Engine {
                 flight.state = State::GivenUp;
             }
             (Transfer::Quarantined { .. }, _) => self.give_up(index, "the device is lost"),
+            (Transfer::Launch(_) | Transfer::Fill(_) | Transfer::Dispatch(_), _) => {
+                debug_assert!(false, "nobody has submitted one");
+            }
         }
         if let Err(CopyError::Lost { reason }) = result {
             self.error.get_or_insert(DeviceError::Lost { reason }.into());

@@ -20,6 +20,9 @@ pub struct PumpOptions {
     pub in_flight: usize,
     /// How often a failed copy is tried again before its batch is given up.
     pub retries: u32,
+    /// Whether the device must reach the ring's memory directly ([`Pinned`](crate::region::Registration::Pinned) or
+    /// [`Mapped`](crate::region::Registration::Mapped)): if it cannot, there is no pump.
+    pub require_pinned: bool,
 }
 
 impl Default for PumpOptions {
@@ -28,7 +31,13 @@ impl Default for PumpOptions {
     /// At 3.5 microseconds a driver call, 256 KiB is where a bus of 25 GB/s is some three quarters busy; 4 in flight
     /// hide the rest.
     fn default() -> Self {
-        Self { batch_bytes: 256 << 10, batch_delay: Duration::from_micros(50), in_flight: 4, retries: 3 }
+        Self {
+            batch_bytes: 256 << 10,
+            batch_delay: Duration::from_micros(50),
+            in_flight: 4,
+            retries: 3,
+            require_pinned: false,
+        }
     }
 }
 

@@ -49,7 +49,12 @@ impl Pump {
             wanted: u64::MAX,
             available: device.info().max_allocation_bytes,
         })?;
-        let region = device.register(feed.slab(), Access::READ).map_err(DeviceError::from)?;
+        let region = if options.require_pinned {
+            device.register_pinned(feed.slab(), Access::READ)
+        } else {
+            device.register(feed.slab(), Access::READ)
+        };
+        let region = region.map_err(DeviceError::from)?;
         // Both directions share the stream.
         let stream = device.open_stream(&StreamOptions { queue_bytes, in_flight: batches })?;
         Self::with_stream(feed, region, stream, options)

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use transload::device::{Completion, Download, Refused, Stream, Ticket, Transfer, Upload, host::HostDevice};
+use transload::device::{
+    Completion, DeviceError, Download, Fill, Refused, Stream, Ticket, Transfer, Upload, host::HostDevice,
+};
 use transload_conformance::device::{Gate, Gated};
 
 /// The stream, with a gate.
@@ -117,6 +119,10 @@ impl Stream for Careless {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
         self.done.push_back(Completion { ticket, transfer: Transfer::Download(download), result: Ok(()) });
         Ok(ticket)
+    }
+
+    fn fill(&mut self, fill: Fill) -> Result<Ticket, Refused<Fill>> {
+        Err(Refused { transfer: fill, error: DeviceError::Unsupported { what: "fills" } })
     }
 
     fn poll(&mut self) -> Option<Completion> {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::gate::Gate;
 use super::stream::HostStream;
-use crate::device::{Backend, Device, DeviceError, DeviceInfo, Driver, Kind, Stream, StreamOptions};
+use crate::device::{
+    Backend, Code, Device, DeviceError, DeviceInfo, Driver, Kernel, KernelSource, Kind, Stream, StreamOptions,
+};
 use crate::memory::Slab;
 use crate::region::{Access, Region, RegisterError, Registrar, Registration};
 
@@ -95,5 +97,16 @@ impl Device for HostDevice {
     fn open_stream(&self, options: &StreamOptions) -> Result<Box<dyn Stream>, DeviceError> {
         options.check(self.info.max_allocation_bytes)?;
         Ok(Box::new(HostStream::open(options, self.registered(), self.gate.clone())?))
+    }
+
+    fn build(&self, source: &KernelSource) -> Result<Kernel, DeviceError> {
+        match &source.code {
+            Code::Host(kernel) => Ok(Kernel::new(&source.entry, kernel.clone())),
+            other => Err(DeviceError::OtherLanguage {
+                backend: Backend::Host,
+                language: other.language(),
+                takes: "a function of this process",
+            }),
+        }
     }
 }

@@ -5,8 +5,10 @@
 
 mod device;
 mod gate;
+mod kernel;
 mod stream;
 
 pub use device::{Host, HostDevice};
 pub use gate::Gate;
+pub use kernel::HostKernel;
 pub use stream::HostStream;

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use super::device::Registered;
 use super::gate::Gate;
+use super::kernel::HostKernel;
 use crate::device::{
-    Completion, CopyError, DeviceError, Download, Refused, Stream, StreamOptions, Ticket, Transfer, Upload,
+    Completion, CopyError, DeviceError, Download, Fill, Kernel, Launch, Refused, Stream, StreamOptions,
+    Ticket, Transfer, Upload,
 };
 use crate::memory::{Policy, Slab, Tenancy};
 
@@ -24,7 +26,7 @@ pub struct HostStream {
     limit: usize,
     in_flight: usize,
     next: Ticket,
-    jobs: SyncSender<(Ticket, Transfer)>,
+    jobs: SyncSender<Job>,
     done: Receiver<Completion>,
 }
 
@@ -33,15 +35,15 @@ impl HostStream {
         let queue = Slab::builder(1, options.queue_bytes).lock(Policy::Never).build()?;
         let limit = options.in_flight;
         // Bounded by the transfers in flight, so that no send blocks and none allocates.
-        let (jobs, to_do) = sync_channel::<(Ticket, Transfer)>(limit);
+        let (jobs, to_do) = sync_channel::<Job>(limit);
         let (finished, done) = sync_channel(limit);
         // The copy thread outlives the stream, and so must its right to the memory.
         let copier = Copier { queue: queue.occupy()?, gate };
         thread::Builder::new()
             .name("transload-copy".to_owned())
             .spawn(move || {
-                for (ticket, transfer) in to_do {
-                    let completion = copier.copy(ticket, transfer);
+                for job in to_do {
+                    let completion = copier.work(job);
                     // Nobody to tell: the stream was dropped. Dropping the completion gives the batch back.
                     let _ = finished.send(completion);
                 }
@@ -55,11 +57,12 @@ impl HostStream {
         &self.queue
     }
 
-    fn start(&mut self, transfer: Transfer) -> Result<Ticket, Transfer> {
+    fn start(&mut self, transfer: Transfer, kernel: Option<HostKernel>) -> Result<Ticket, Transfer> {
         let ticket = self.next;
-        self.jobs.try_send((ticket, transfer)).map_err(|error| match error {
-            std::sync::mpsc::TrySendError::Full((_, transfer))
-            | std::sync::mpsc::TrySendError::Disconnected((_, transfer)) => transfer,
+        self.jobs.try_send(Job { ticket, transfer, kernel }).map_err(|error| match error {
+            std::sync::mpsc::TrySendError::Full(job) | std::sync::mpsc::TrySendError::Disconnected(job) => {
+                job.transfer
+            }
         })?;
         self.next += 1;
         self.in_flight += 1;
@@ -101,7 +104,7 @@ impl Stream for HostStream {
         if let Err(error) = upload.check(self, self.device.holds(upload.region())) {
             return Err(Refused { transfer: upload, error });
         }
-        self.start(Transfer::Upload(upload)).map_err(|transfer| match transfer {
+        self.start(Transfer::Upload(upload), None).map_err(|transfer| match transfer {
             Transfer::Upload(transfer) => Refused { transfer, error: Self::thread_gone() },
             _ => unreachable!("what went in comes out"),
         })
@@ -111,8 +114,33 @@ impl Stream for HostStream {
         if let Err(error) = download.check(self, self.device.holds(download.landing().region())) {
             return Err(Refused { transfer: download, error });
         }
-        self.start(Transfer::Download(download)).map_err(|transfer| match transfer {
+        self.start(Transfer::Download(download), None).map_err(|transfer| match transfer {
             Transfer::Download(transfer) => Refused { transfer, error: Self::thread_gone() },
+            _ => unreachable!("what went in comes out"),
+        })
+    }
+
+    fn fill(&mut self, fill: Fill) -> Result<Ticket, Refused<Fill>> {
+        if let Err(error) = fill.check(self) {
+            return Err(Refused { transfer: fill, error });
+        }
+        self.start(Transfer::Fill(fill), None).map_err(|transfer| match transfer {
+            Transfer::Fill(transfer) => Refused { transfer, error: Self::thread_gone() },
+            _ => unreachable!("what went in comes out"),
+        })
+    }
+
+    fn launch(&mut self, kernel: &Kernel, launch: Launch) -> Result<Ticket, Refused<Launch>> {
+        let Some(function) = kernel.built().downcast_ref::<HostKernel>() else {
+            let reason = "it was built by a device of another back end";
+            let error = DeviceError::OtherKernel { entry: kernel.entry().to_owned(), reason };
+            return Err(Refused { transfer: launch, error });
+        };
+        if let Err(error) = launch.check(self, |region| self.device.holds(region)) {
+            return Err(Refused { transfer: launch, error });
+        }
+        self.start(Transfer::Launch(launch), Some(function.clone())).map_err(|transfer| match transfer {
+            Transfer::Launch(transfer) => Refused { transfer, error: Self::thread_gone() },
             _ => unreachable!("what went in comes out"),
         })
     }
@@ -146,6 +174,13 @@ impl Stream for HostStream {
     }
 }
 
+/// What the copy thread is given.
+struct Job {
+    ticket: Ticket,
+    transfer: Transfer,
+    kernel: Option<HostKernel>,
+}
+
 /// What the copy thread owns.
 struct Copier {
     queue: Tenancy,
@@ -153,12 +188,14 @@ struct Copier {
 }
 
 impl Copier {
-    fn copy(&self, ticket: Ticket, mut transfer: Transfer) -> Completion {
+    fn work(&self, Job { ticket, mut transfer, kernel }: Job) -> Completion {
         self.gate.pass();
-        match &mut transfer {
-            Transfer::Upload(upload) => self.write(upload),
-            Transfer::Download(download) => self.read(download),
-            Transfer::Quarantined { .. } => {}
+        match (&mut transfer, kernel) {
+            (Transfer::Upload(upload), _) => self.write(upload),
+            (Transfer::Download(download), _) => self.read(download),
+            (Transfer::Fill(fill), _) => self.fill(fill),
+            (Transfer::Launch(launch), Some(kernel)) => self.launch(launch, &kernel),
+            (Transfer::Launch(_) | Transfer::Dispatch(_) | Transfer::Quarantined { .. }, _) => {}
         }
         Completion { ticket, transfer, result: Ok(()) }
     }
@@ -182,5 +219,24 @@ impl Copier {
         // SAFETY: the range was checked against queue and landing; both are this thread's alone while the download is
         // in flight (I1, I2), and are different slabs.
         unsafe { std::ptr::copy_nonoverlapping(source, target, range.len()) };
+    }
+
+    fn fill(&self, fill: &Fill) {
+        for offset in fill.range.clone().step_by(4) {
+            let target = self.queue.slab().as_ptr().wrapping_add(offset).cast::<[u8; 4]>();
+            // SAFETY: the range was checked against the queue and is of whole words; this thread alone accesses the queue
+            // (I1, I2).
+            unsafe { target.write(fill.word.to_le_bytes()) };
+        }
+    }
+
+    fn launch(&self, launch: &mut Launch, kernel: &HostKernel) {
+        self.write(launch.upload());
+        let range = launch.upload().device_range();
+        let slots = self.queue.slab().as_ptr().wrapping_add(range.start);
+        // SAFETY: the range was checked against the queue, and was just written; this thread alone accesses the queue while
+        // the reference lives (I1, I2, I3).
+        let slots = unsafe { std::slice::from_raw_parts(slots, range.len()) };
+        kernel.run(launch, slots);
     }
 }

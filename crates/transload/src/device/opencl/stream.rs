@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use opencl3::command_queue::{enqueue_read_buffer, enqueue_write_buffer, flush};
+use opencl3::command_queue::{enqueue_fill_buffer, enqueue_read_buffer, enqueue_write_buffer, flush};
 use opencl3::types::{CL_NON_BLOCKING, cl_command_queue, cl_event, cl_int, cl_mem};
 
 use super::codes;
@@ -16,7 +16,8 @@ use super::handle::{Buffer, Handle, Queue};
 use super::pause::Pause;
 use super::pinned::Allocation;
 use crate::device::{
-    Completion, CopyError, DeviceError, Download, Refused, Stream, StreamOptions, Ticket, Transfer, Upload,
+    Completion, CopyError, DeviceError, Download, Fill, Refused, Stream, StreamOptions, Ticket, Transfer,
+    Upload,
 };
 
 /// How long a stream that is dropped waits for what is in flight.
@@ -24,6 +25,7 @@ const DRAIN: Duration = Duration::from_secs(2);
 
 const WRITE: &str = "clEnqueueWriteBuffer";
 const READ: &str = "clEnqueueReadBuffer";
+const FILL: &str = "clEnqueueFillBuffer";
 
 /// A stream of an OpenCL device.
 ///
@@ -179,7 +181,11 @@ impl OpenClStream {
         let result = match ended {
             Ended::Landed => Ok(()),
             Ended::Failed(code) => {
-                let call = if matches!(transfer.transfer, Transfer::Download(_)) { READ } else { WRITE };
+                let call = match transfer.transfer {
+                    Transfer::Download(_) => READ,
+                    Transfer::Fill(_) => FILL,
+                    _ => WRITE,
+                };
                 Err(CopyError::Failed { reason: format!("{call} ended with {}", codes::name(code)) })
             }
             Ended::Unknown(call, code) => {
@@ -262,6 +268,34 @@ impl Stream for OpenClStream {
             }
         }
         Ok(self.take_over(Transfer::Download(download), copies, None))
+    }
+
+    fn fill(&mut self, fill: Fill) -> Result<Ticket, Refused<Fill>> {
+        if let Err(error) = fill.check(self).and_then(|()| self.check_alive()) {
+            return Err(Refused { transfer: fill, error });
+        }
+        let mut copies = Copies::default();
+        if !fill.range.is_empty() {
+            let word = fill.word.to_le_bytes();
+            // SAFETY: queue and buffer are there; the range was checked and is of whole words (by `Fill::check`). The
+            // driver takes a copy of the pattern.
+            let event = unsafe {
+                enqueue_fill_buffer(
+                    self.queue.raw(),
+                    self.buffer.raw(),
+                    word.as_ptr().cast(),
+                    word.len(),
+                    fill.range.start,
+                    fill.range.len(),
+                    0,
+                    std::ptr::null(),
+                )
+            };
+            if let Err(code) = copies.note(event) {
+                return Err(Refused { transfer: fill, error: codes::failed(FILL, code) });
+            }
+        }
+        Ok(self.take_over(Transfer::Fill(fill), copies, None))
     }
 
     fn poll(&mut self) -> Option<Completion> {
