@@ -28,6 +28,25 @@ pub fn the_device_goes_first(run: &Run) {
     drop((rig, second));
 }
 
+/// Device, stream, ring, and what a transfer has handed back, dropped in each of the orders there are, with another
+/// transfer in flight.
+pub fn any_order_of_drops(run: &Run) {
+    for order in 0..24 {
+        let device = run.device();
+        let mut stream = device.open_stream(&OPTIONS).unwrap();
+        let mut rig = Rig::new(&*device, 8, 64);
+        stream.submit(rig.upload(4, 0).0).unwrap();
+        let done = next(&mut *stream);
+        stream.submit(rig.upload(4, 0).0).unwrap();
+        let mut left: Vec<Box<dyn std::any::Any>> =
+            vec![Box::new(device), Box::new(stream), Box::new(rig), Box::new(done)];
+        for choices in (1..=4).rev() {
+            let nth = [order / 6, order / 2 % 3, order % 2, 0][4 - choices];
+            drop(left.remove(nth));
+        }
+    }
+}
+
 /// Made on one thread, used on a second, dropped on a third.
 pub fn everything_moves_between_threads(run: &Run) {
     let device = run.device();
