@@ -1,28 +1,21 @@
 //! Work that goes on for long needs no more memory than at its beginning.
 
-use std::process::Command;
-
 use transload::device::{Device, StreamOptions};
 
+use super::alone::{is_alone, run_alone};
 use super::rig::{Rig, next};
 use super::subject::Run;
-use crate::watchdog;
-
-/// Set in the child process that is measured: other tests of the same process would be measured with it.
-const ALONE: &str = "TRANSLOAD_TEST_ALONE";
 
 const SUBMITS: usize = 100_000;
 
 /// What a process may gain between a fifth of the submits and all of them: 52 bytes for each, far less than an event has.
 pub const MOST_BYTES: usize = 4 << 20;
 
-/// A hundred thousand uploads, four in flight, and each brought to its end.
+/// A hundred thousand uploads, four in flight, and each brought to its end. Alone, as other tests of the process would be
+/// measured with it.
 pub fn a_hundred_thousand_submits_take_no_memory(run: &Run) {
-    if std::env::var_os(ALONE).is_none() {
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        let name = run.test().split_once("::").map_or(run.test(), |(_, name)| name);
-        child.args([name, "--exact", "--test-threads=1"]).env(ALONE, "1");
-        let (status, said) = watchdog::long_output(&mut child);
+    if !is_alone() {
+        let (status, said) = run_alone(run);
         assert!(status.success() && said.contains("1 passed"), "{said}");
         return;
     }

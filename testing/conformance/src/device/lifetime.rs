@@ -6,6 +6,7 @@ use transload::device::{Device, Stream, StreamOptions};
 use transload::memory::{Policy, Slab};
 use transload::region::{Access, Registration};
 
+use super::alone::{is_alone, run_alone};
 use super::rig::{Rig, bring, finish, next};
 use super::subject::Run;
 
@@ -45,6 +46,22 @@ pub fn any_order_of_drops(run: &Run) {
             drop(left.remove(nth));
         }
     }
+}
+
+/// The process ends while everything is alive, and a transfer in flight: nothing is said of it, and the exit is a success.
+pub fn exit_with_everything_alive(run: &Run) {
+    if is_alone() {
+        let device = run.device();
+        let mut stream = device.open_stream(&OPTIONS).unwrap();
+        let mut rig = Rig::new(&*device, 8, 64);
+        let slab = device.allocate_slab(8, 64).unwrap();
+        stream.submit(rig.upload(4, 0).0).unwrap();
+        Box::leak(Box::new((device, stream, rig, slab)));
+        std::process::exit(0);
+    }
+    let (status, said) = run_alone(run);
+    let said: Vec<_> = said.lines().filter(|line| !line.is_empty() && *line != "running 1 test").collect();
+    assert!(status.success() && said.is_empty(), "{status}: {said:?}");
 }
 
 /// Made on one thread, used on a second, dropped on a third.

@@ -14,6 +14,7 @@
 //!
 //! Each case is a function over [`Run`]; [`device_suite!`](crate::device_suite) makes a test of each for a [`Subject`].
 
+mod alone;
 pub mod download;
 pub mod failure;
 #[cfg(target_os = "linux")]
@@ -60,6 +61,7 @@ macro_rules! device_suite {
             memory::a_region_of_another_device_is_refused,
             lifetime::the_device_goes_first,
             lifetime::any_order_of_drops,
+            lifetime::exit_with_everything_alive,
             lifetime::everything_moves_between_threads,
             lifetime::a_slab_of_the_device_feeds_a_ring,
             lifetime::a_slab_is_registered_more_than_once,
