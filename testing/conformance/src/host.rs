@@ -1,13 +1,18 @@
 //! The host as a subject of the suite.
 
-use transload::device::{Device, StreamOptions, host};
+use transload::device::{Code, Device, KernelSource, StreamOptions, host};
 
+use crate::device::example::Example;
 use crate::device::{Gate, Gated, Subject};
 use crate::faulty::{Faults, Faulty};
 
 /// The host device. Its copies do not fail by themselves: failures are injected.
 pub fn subject() -> Subject {
-    Subject { name: "host", open, gated }
+    let kernel = |example: Example| KernelSource {
+        code: Code::Host(example.on_the_host()),
+        entry: example.entry().to_owned(),
+    };
+    Subject { name: "host", open, gated, kernel }
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "other subjects may be absent")]

@@ -12,7 +12,7 @@ use crate::device::{Gate, Gated, Subject};
 
 /// The first OpenCL device.
 pub fn subject() -> Subject {
-    Subject { name: "opencl", open, gated }
+    Subject { name: "opencl", open, gated, kernel: |example| example.source("cl") }
 }
 
 fn open() -> Result<Box<dyn Device>, String> {

@@ -5,6 +5,8 @@
 //! | `upload` | what was sent lands byte for byte, in order, wherever it should |
 //! | `download` | ranges come back byte for byte, after what was submitted before them |
 //! | `refused` | what cannot be done is refused, handed back, and changes nothing |
+//! | `fills` | fills change the words that they name, in their turn |
+//! | `kernels` | outputs are those of the messages that went through a kernel |
 //! | `ownership` | no slot is written again before its copy has ended |
 //! | `failure` | a copy that fails hands its batch back, and can be tried again |
 //! | `memory` | memory of any address is registered, or refused in words; one slab feeds several devices |
@@ -12,13 +14,18 @@
 //! | `scatter` | messages in buffers that processes share land like others (Linux) |
 //! | `lifetime` | devices, streams and slabs may go in any order and on any thread |
 //!
+//! `example` has the kernels of the folder `examples`, and what they must answer.
+//!
 //! Each case is a function over [`Run`]; [`device_suite!`](crate::device_suite) makes a test of each for a [`Subject`].
 
 mod alone;
 pub mod download;
+pub mod example;
 pub mod failure;
+pub mod fills;
 #[cfg(target_os = "linux")]
 pub mod growth;
+pub mod kernels;
 pub mod lifetime;
 pub mod memory;
 pub mod ownership;
@@ -59,6 +66,19 @@ macro_rules! device_suite {
             memory::slabs_that_overlap,
             memory::one_slab_feeds_two_devices,
             memory::a_region_of_another_device_is_refused,
+            fills::words_are_filled_and_nothing_beside_them,
+            fills::fills_that_cannot_be,
+            fills::fills_take_their_turn,
+            kernels::outputs_are_those_of_the_messages,
+            kernels::payloads_behind_their_lengths,
+            kernels::several_launches_are_in_flight,
+            kernels::a_message_of_zeros_is_a_message,
+            kernels::launches_that_cannot_be,
+            kernels::no_slot_is_reused_before_its_kernel,
+            kernels::a_failed_launch_hands_its_batch_back,
+            kernels::dropped_before_the_kernel_is_done,
+            kernels::both_routes_give_the_same,
+            kernels::code_that_is_no_kernel,
             lifetime::the_device_goes_first,
             lifetime::any_order_of_drops,
             lifetime::exit_with_everything_alive,

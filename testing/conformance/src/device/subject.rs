@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use transload::device::{Device, Stream, StreamOptions};
+use transload::device::{Device, KernelSource, Stream, StreamOptions};
+
+use super::example::Example;
 
 use crate::skip::skip;
 use crate::watchdog;
@@ -16,6 +18,8 @@ pub struct Subject {
     pub open: fn() -> Result<Box<dyn Device>, String>,
     /// Opens a device and a stream of it whose copies a gate can hold.
     pub gated: fn(&StreamOptions) -> Result<Gated, String>,
+    /// The examples in its own language.
+    pub kernel: fn(Example) -> KernelSource,
 }
 
 /// A stream whose copies a gate can hold.
@@ -55,6 +59,16 @@ impl Run {
     /// A gated stream of the subject.
     pub fn gated(&self, queue_bytes: usize, in_flight: usize) -> Gated {
         (self.subject.gated)(&StreamOptions { queue_bytes, in_flight }).unwrap()
+    }
+
+    /// The name of the subject.
+    pub fn name(&self) -> &'static str {
+        self.subject.name
+    }
+
+    /// An example in the subject's own language.
+    pub fn kernel(&self, example: Example) -> KernelSource {
+        (self.subject.kernel)(example)
     }
 
     /// The name of the test.

@@ -8,8 +8,8 @@ use super::handle::{Event, Handle};
 /// What was enqueued of a transfer: a copy a piece.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
-    /// As many as a batch of a staging ring can have: it allocates nothing.
-    events: [Option<Handle<Event>>; 2],
+    /// As many as a batch of a staging ring can have on its way through a kernel: it allocates nothing.
+    events: [Option<Handle<Event>>; 5],
     more: Vec<Handle<Event>>,
     /// A copy that was refused after another one of the transfer had been enqueued.
     refused: Option<cl_int>,

@@ -12,10 +12,11 @@ use super::codes;
 use super::driver;
 use super::handle::{Buffer, Context, Handle, Queue};
 use super::info::DeviceId;
+use super::kernel;
 use super::pinned::Allocation;
 use super::stream::OpenClStream;
 use super::suitable;
-use crate::device::{Device, DeviceError, DeviceInfo, Stream, StreamOptions};
+use crate::device::{Device, DeviceError, DeviceInfo, Kernel, KernelSource, Stream, StreamOptions};
 use crate::memory::{Slab, Source, checked_len};
 use crate::region::{Access, Region, RegisterError, Registrar, Registration};
 
@@ -247,5 +248,10 @@ impl Device for OpenClDevice {
         let queue = self.shared.create_queue()?;
         let buffer = self.shared.create_buffer(CL_MEM_READ_WRITE, options.queue_bytes)?;
         Ok(Box::new(OpenClStream::new(self.shared.clone(), queue, buffer, options)))
+    }
+
+    /// Builds OpenCL C. It may include `transload_device.h`.
+    fn build(&self, source: &KernelSource) -> Result<Kernel, DeviceError> {
+        kernel::build(&self.shared, source)
     }
 }

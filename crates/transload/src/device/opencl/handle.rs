@@ -8,7 +8,9 @@ use std::ptr::NonNull;
 use opencl3::command_queue::{release_command_queue, retain_command_queue};
 use opencl3::context::context::{release_context, retain_context};
 use opencl3::event::{release_event, retain_event};
+use opencl3::kernel::{release_kernel, retain_kernel};
 use opencl3::memory::{release_mem_object, retain_mem_object};
+use opencl3::program::{release_program, retain_program};
 use opencl3::types::cl_int;
 
 use super::codes;
@@ -60,6 +62,10 @@ objects! {
     Buffer, "buffer", retain_mem_object, release_mem_object;
     /// `cl_event`.
     Event, "event", retain_event, release_event;
+    /// `cl_program`.
+    Program, "program", retain_program, release_program;
+    /// `cl_kernel`.
+    Function, "kernel", retain_kernel, release_kernel;
 }
 
 /// One reference to an object of the driver. The object stays there while it exists (I2).

@@ -74,6 +74,8 @@ mod event;
 mod gather;
 mod handle;
 mod info;
+mod kernel;
+mod launch;
 mod pause;
 mod pinned;
 mod stream;

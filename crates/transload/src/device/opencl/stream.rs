@@ -13,11 +13,13 @@ use super::copies::{Copies, Ended};
 use super::device::Shared;
 use super::gather::{self, Gatherer};
 use super::handle::{Buffer, Handle, Queue};
+use super::kernel::Functions;
+use super::launch::{OutputBuffer, Outputs};
 use super::pause::Pause;
 use super::pinned::Allocation;
 use crate::device::{
-    Completion, CopyError, DeviceError, Download, Fill, Refused, Stream, StreamOptions, Ticket, Transfer,
-    Upload,
+    Completion, CopyError, DeviceError, Dispatch, Download, Fill, Kernel, Launch, Refused, Stream,
+    StreamOptions, Ticket, Transfer, Upload,
 };
 
 /// How long a stream that is dropped waits for what is in flight.
@@ -45,9 +47,11 @@ pub struct OpenClStream {
     /// What the driver said when it could not say how a transfer ended.
     lost: Option<String>,
     gatherer: Gatherer,
-    buffer: Handle<Buffer>,
-    queue: Handle<Queue>,
-    device: Arc<Shared>,
+    pub(super) outputs: Outputs,
+    pub(super) functions: Functions,
+    pub(super) buffer: Handle<Buffer>,
+    pub(super) queue: Handle<Queue>,
+    pub(super) device: Arc<Shared>,
 }
 
 /// A transfer that the driver has. Its memory is the driver's until all events have ended (I1, I2).
@@ -58,6 +62,17 @@ struct InFlight {
     copies: Copies,
     /// What the driver reads instead of an upload's own pieces.
     gathered: Option<Allocation>,
+    /// What the outputs of a launch are in.
+    output: Option<OutputBuffer>,
+}
+
+impl InFlight {
+    /// Never frees what the driver may still use.
+    fn leak(&mut self) {
+        self.copies.leak();
+        gather::leak(self.gathered.take());
+        self.output.iter_mut().for_each(OutputBuffer::leak);
+    }
 }
 
 impl OpenClStream {
@@ -77,6 +92,8 @@ impl OpenClStream {
             unflushed: false,
             lost: None,
             gatherer: Gatherer::default(),
+            outputs: Outputs::default(),
+            functions: Functions::default(),
             buffer,
             queue,
             device,
@@ -111,7 +128,7 @@ impl OpenClStream {
         transfer.copies.last_event()?.retain_for_caller().ok()
     }
 
-    fn check_alive(&self) -> Result<(), DeviceError> {
+    pub(super) fn check_alive(&self) -> Result<(), DeviceError> {
         match &self.lost {
             None => Ok(()),
             Some(reason) => Err(DeviceError::Lost { reason: reason.clone() }),
@@ -137,6 +154,26 @@ impl OpenClStream {
         }
     }
 
+    /// Enqueues the copies of an upload. None is, if the first is refused.
+    pub(super) fn write_all(&mut self, upload: &Upload) -> Result<(Copies, Option<Allocation>), DeviceError> {
+        let range = upload.device_range();
+        let gathered = self.gatherer.gather(&self.device, upload);
+        let whole = gathered.as_ref().map(|memory| (memory.base().as_ptr().cast_const(), range.len()));
+        let pieces = upload.pieces().take(if whole.is_some() { 0 } else { usize::MAX });
+        let (mut copies, mut to) = (Copies::default(), range.start);
+        for piece in whole.into_iter().chain(pieces) {
+            if let Err(code) = copies.note(self.write(piece, to)) {
+                self.gatherer.give_back(gathered);
+                return Err(codes::failed(WRITE, code));
+            }
+            if !copies.is_whole() {
+                break;
+            }
+            to += piece.1;
+        }
+        Ok((copies, gathered))
+    }
+
     fn read(&self, from: usize, target: *mut u8, len_bytes: usize) -> Result<cl_event, cl_int> {
         // SAFETY: queue and buffer are there, and the range lies within the device queue. The target is a landing at
         // least as long (checked by `Download::check`), which has one owner (I1): the transfer, which keeps it, out of reach of
@@ -156,10 +193,16 @@ impl OpenClStream {
     }
 
     /// Takes a transfer over whose copies the driver has.
-    fn take_over(&mut self, transfer: Transfer, copies: Copies, gathered: Option<Allocation>) -> Ticket {
+    pub(super) fn take_over(
+        &mut self,
+        transfer: Transfer,
+        copies: Copies,
+        gathered: Option<Allocation>,
+        output: Option<OutputBuffer>,
+    ) -> Ticket {
         let ticket = self.next;
         self.next += 1;
-        self.in_flight.push_back(InFlight { ticket, transfer, copies, gathered });
+        self.in_flight.push_back(InFlight { ticket, transfer, copies, gathered, output });
         self.unflushed = true;
         self.flush();
         ticket
@@ -184,6 +227,8 @@ impl OpenClStream {
                 let call = match transfer.transfer {
                     Transfer::Download(_) => READ,
                     Transfer::Fill(_) => FILL,
+                    Transfer::Launch(_) => "the launch of a kernel",
+                    Transfer::Dispatch(_) => "the dispatch of a kernel",
                     _ => WRITE,
                 };
                 Err(CopyError::Failed { reason: format!("{call} ended with {}", codes::name(code)) })
@@ -191,13 +236,13 @@ impl OpenClStream {
             Ended::Unknown(call, code) => {
                 let reason = format!("{call} answered {}", codes::name(code));
                 self.lost.get_or_insert_with(|| reason.clone());
-                transfer.copies.leak();
-                gather::leak(transfer.gathered.take());
+                transfer.leak();
                 transfer.transfer = transfer.transfer.quarantine();
                 Err(CopyError::Lost { reason })
             }
         };
         self.gatherer.give_back(transfer.gathered);
+        self.outputs.give_back(transfer.output);
         Completion { ticket, transfer: transfer.transfer, result }
     }
 
@@ -235,22 +280,10 @@ impl Stream for OpenClStream {
         if let Err(error) = allowed {
             return Err(Refused { transfer: upload, error });
         }
-        let range = upload.device_range();
-        let gathered = self.gatherer.gather(&self.device, &upload);
-        let whole = gathered.as_ref().map(|memory| (memory.base().as_ptr().cast_const(), range.len()));
-        let pieces = upload.pieces().take(if whole.is_some() { 0 } else { usize::MAX });
-        let (mut copies, mut to) = (Copies::default(), range.start);
-        for piece in whole.into_iter().chain(pieces) {
-            if let Err(code) = copies.note(self.write(piece, to)) {
-                self.gatherer.give_back(gathered);
-                return Err(Refused { transfer: upload, error: codes::failed(WRITE, code) });
-            }
-            if !copies.is_whole() {
-                break;
-            }
-            to += piece.1;
+        match self.write_all(&upload) {
+            Ok((copies, gathered)) => Ok(self.take_over(Transfer::Upload(upload), copies, gathered, None)),
+            Err(error) => Err(Refused { transfer: upload, error }),
         }
-        Ok(self.take_over(Transfer::Upload(upload), copies, gathered))
     }
 
     fn fetch(&mut self, mut download: Download) -> Result<Ticket, Refused<Download>> {
@@ -267,7 +300,7 @@ impl Stream for OpenClStream {
                 return Err(Refused { transfer: download, error: codes::failed(READ, code) });
             }
         }
-        Ok(self.take_over(Transfer::Download(download), copies, None))
+        Ok(self.take_over(Transfer::Download(download), copies, None, None))
     }
 
     fn fill(&mut self, fill: Fill) -> Result<Ticket, Refused<Fill>> {
@@ -295,7 +328,15 @@ impl Stream for OpenClStream {
                 return Err(Refused { transfer: fill, error: codes::failed(FILL, code) });
             }
         }
-        Ok(self.take_over(Transfer::Fill(fill), copies, None))
+        Ok(self.take_over(Transfer::Fill(fill), copies, None, None))
+    }
+
+    fn launch(&mut self, kernel: &Kernel, launch: Launch) -> Result<Ticket, Refused<Launch>> {
+        self.start_launch(kernel, launch)
+    }
+
+    fn dispatch(&mut self, kernel: &Kernel, dispatch: Dispatch) -> Result<Ticket, Refused<Dispatch>> {
+        self.start_dispatch(kernel, dispatch)
     }
 
     fn poll(&mut self) -> Option<Completion> {
@@ -331,8 +372,7 @@ impl Drop for OpenClStream {
             if matches!(transfer.copies.ended(), Some(Ended::Landed | Ended::Failed(_))) {
                 continue;
             }
-            transfer.copies.leak();
-            gather::leak(transfer.gathered.take());
+            transfer.leak();
             transfers += 1;
             if let Transfer::Quarantined { messages: of_this } = transfer.transfer.quarantine() {
                 messages += of_this;
