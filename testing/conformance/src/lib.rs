@@ -24,5 +24,6 @@ pub mod faulty;
 pub mod host;
 pub mod opencl;
 pub mod proactor;
+pub mod queues;
 pub mod skip;
 pub mod watchdog;

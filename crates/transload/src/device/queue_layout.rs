@@ -197,7 +197,15 @@ impl QueueLayout {
     /// As [`fills`](QueueLayout::fills) and [`Stream::fill`]; [`DeviceError::Copy`] if one fails;
     /// [`DeviceError::Lost`] if the device does not answer.
     pub fn make(self, stream: &mut dyn Stream, at: usize) -> Result<(), DeviceError> {
-        for fill in self.fills(at)? {
+        self.make_from(stream, at, 0)
+    }
+
+    /// As [`make`](QueueLayout::make), with positions from `start` on: for tests that begin next to a wrap.
+    #[doc(hidden)]
+    pub fn make_from(self, stream: &mut dyn Stream, at: usize, start: u32) -> Result<(), DeviceError> {
+        let words = [Self::TAIL_AT, Self::HEAD_AT];
+        let words = words.map(|word| Fill { range: at + word..at + word + 4, word: start });
+        for fill in self.fills(at)?.into_iter().chain(words) {
             stream.fill(fill).map_err(|refused| refused.error)?;
             let until = Instant::now() + PATIENCE;
             let done = loop {

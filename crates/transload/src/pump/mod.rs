@@ -66,21 +66,29 @@
 
 mod after;
 mod control;
+mod device_queues;
 mod engine;
+mod errand;
 mod error;
 mod feed;
 mod flight;
+mod flights;
 mod handle;
 mod idle;
+mod inbound;
 mod intake;
+mod link;
 mod measure;
 mod on_full;
 mod options;
+mod outbound;
+mod pace;
 mod progress;
 #[expect(clippy::module_inception, reason = "the folder is the part, this file its main noun")]
 mod pump;
 mod queue;
 mod report;
+mod rounds;
 #[cfg(target_os = "linux")]
 mod shared_feed;
 mod sink;
@@ -89,8 +97,9 @@ mod slot_layout;
 mod socket_intake;
 mod through_kernel;
 
+pub use device_queues::DeviceQueues;
 pub use error::PumpError;
-pub use feed::Feed;
+pub use feed::{Feed, NoFeed};
 pub use handle::{PumpHandle, PumpStopper};
 pub use intake::{Intake, Outcome};
 pub use measure::Latency;

@@ -4,6 +4,7 @@
 mod failures;
 mod kit;
 mod policies;
+mod queues;
 mod read_back;
 mod running;
 #[cfg(target_os = "linux")]
