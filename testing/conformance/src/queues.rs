@@ -286,24 +286,31 @@ pub fn positions_wrap(subject: &Subject) {
 /// The calls that keep queues going.
 const CALLS: [Call; 4] = [Call::Submit, Call::Fill, Call::Dispatch, Call::Fetch];
 
+/// How many fills make two queues. Those are not tried again.
+const MAKING: u64 = 14;
+
 /// Each call is refused in turn, and each transfer fails in turn: all comes back all the same.
 pub fn faults_lose_nothing(subject: &Subject) {
     let course = Course { messages: 60, work_items: 1, ..Course::small() };
-    // Those that make the queues cannot be tried again.
-    const MAKING: u64 = 14;
     for nth in 0..25 {
         for call in CALLS {
             let making = if call == Call::Fill { MAKING } else { 0 };
             subject.faults.refuse(call, subject.faults.count(call) + making + nth);
             let findings = check(subject, course);
             assert!(findings.is_empty(), "{call:?} refused, the {nth}-th: {findings:?}");
+            subject.faults.forget();
         }
     }
+    let mut failures = 0;
     for nth in 0..120 {
-        subject.faults.fail(subject.faults.completions() + MAKING + nth);
+        let failing = subject.faults.completions() + MAKING + nth;
+        subject.faults.fail(failing);
         let findings = check(subject, course);
         assert!(findings.is_empty(), "completion {nth} failed: {findings:?}");
+        failures += u32::from(subject.faults.completions() > failing);
+        subject.faults.forget();
     }
+    assert!(failures > 20, "no more than {failures} of the failures came to pass");
 }
 
 /// Transfers that fail are not tried again: messages get lost, and each is counted, or the pump ends with words.
@@ -311,8 +318,9 @@ pub fn what_is_given_up_is_counted(subject: &Subject) {
     let course = Course { messages: 60, retries: 0, ..Course::small() };
     let (mut dropped, mut unreturned, mut ended) = (0, 0, 0);
     for nth in 0..120 {
-        subject.faults.fail(subject.faults.completions() + 14 + nth);
+        subject.faults.fail(subject.faults.completions() + MAKING + nth);
         let (report, returned) = course.run(subject).unwrap();
+        subject.faults.forget();
         counted(&report, &returned);
         match &report.error {
             None => assert_eq!(report.delivered + report.dropped, 60, "{nth}: {report:?}"),
@@ -340,14 +348,17 @@ fn counted(report: &Report, returned: &Returned) {
 
 /// The device is lost in turn with each transfer: the pump ends, and what did not arrive is counted.
 pub fn a_lost_device_ends_the_pump(make: impl Fn() -> Subject) {
-    for nth in (14..100).step_by(3) {
+    let mut losses = 0;
+    for nth in MAKING..MAKING + 80 {
         let subject = make();
         subject.faults.lose(nth);
         let (report, returned) = Course { messages: 60, ..Course::small() }.run(&subject).unwrap();
         counted(&report, &returned);
         let is_lost = matches!(report.error, Some(PumpError::Device(DeviceError::Lost { .. })));
-        assert!(is_lost, "{nth}: {report:?}");
+        assert_eq!(is_lost, subject.faults.completions() > nth, "{nth}: {report:?}");
+        losses += u32::from(is_lost);
     }
+    assert!(losses > 10, "no more than {losses} of the losses came to pass");
     let subject = make();
     subject.faults.fail(3);
     let refused = Course::small().open(&subject).err();
