@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod failures;
+mod kernel;
 mod kit;
 mod policies;
+mod puppet;
 mod queues;
 mod read_back;
 mod running;
