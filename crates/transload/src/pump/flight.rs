@@ -19,7 +19,6 @@ pub(super) struct Flight {
 
 /// Where a flight is.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a box would be one allocation for each batch")]
 pub(super) enum State {
     /// On its way to the device.
     Uploading(Ticket),

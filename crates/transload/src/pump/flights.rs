@@ -17,7 +17,7 @@ use crate::region::Region;
 
 /// The batches that have a place on the device, oldest first: each ends behind those before it.
 pub(super) struct Flights {
-    flights: VecDeque<Flight>,
+    list: VecDeque<Flight>,
     space: QueueSpace,
     region: Region,
     message_size: usize,
@@ -36,7 +36,7 @@ impl Flights {
         after: After,
     ) -> Self {
         Self {
-            flights: VecDeque::with_capacity(most),
+            list: VecDeque::with_capacity(most),
             space: QueueSpace::new(queue_bytes),
             region,
             message_size,
@@ -48,7 +48,7 @@ impl Flights {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.flights.is_empty()
+        self.list.is_empty()
     }
 
     /// How many messages of at most so many a batch can have.
@@ -66,25 +66,17 @@ impl Flights {
 
     /// How many are on their way to the device.
     pub(super) fn underway(&self) -> usize {
-        self.flights.iter().filter(|flight| flight.is_underway()).count()
+        self.list.iter().filter(|flight| flight.is_underway()).count()
     }
 
     /// How many messages of at most so many have a place now, and where that is.
     pub(super) fn room(&mut self, messages: usize) -> (usize, usize) {
-        match &mut self.after {
-            After::Queue(inbound) => {
-                let room = inbound.room(messages);
-                if room.0 == 0 {
-                    inbound.look_for_room();
-                }
-                room
-            }
-            _ => {
-                let oldest = self.flights.front().map(|flight| &flight.device_range);
-                let room = self.space.room(messages * self.message_size, oldest);
-                (room.len() / self.message_size, room.start)
-            }
+        if let Some(inbound) = self.after.queue() {
+            return inbound.room(messages);
         }
+        let oldest = self.list.front().map(|flight| &flight.device_range);
+        let room = self.space.room(messages * self.message_size, oldest);
+        (room.len() / self.message_size, room.start)
     }
 
     /// Sends a batch to the place that [`room`](Flights::room) has given.
@@ -97,8 +89,8 @@ impl Flights {
             After::Queue(inbound) => inbound.hand_out(messages),
             _ => self.space.hand_out(&device_range),
         }
-        let index = self.flights.len();
-        self.flights.push_back(Flight {
+        let index = self.list.len();
+        self.list.push_back(Flight {
             device_range,
             messages,
             first_position,
@@ -121,13 +113,13 @@ impl Flights {
     /// Handles what is its own.
     pub(super) fn complete(&mut self, link: &mut Link, completion: Completion) -> Option<Completion> {
         let ticket = completion.ticket;
-        let Some(index) = self.flights.iter().position(|flight| flight.has(ticket)) else {
+        let Some(index) = self.list.iter().position(|flight| flight.has(ticket)) else {
             return match self.after.queue() {
                 Some(inbound) => inbound.complete(link, completion),
                 None => Some(completion),
             };
         };
-        let flight = &mut self.flights[index];
+        let flight = &mut self.list[index];
         match (completion.transfer, completion.result) {
             (Transfer::Upload(upload), Ok(())) => {
                 let payload = upload.into_payload();
@@ -172,7 +164,7 @@ impl Flights {
 
     /// A transfer of a batch has failed: it is tried `again`, unless that was often enough.
     fn failed(&mut self, link: &mut Link, index: usize, reason: impl Display, again: State) {
-        let flight = &mut self.flights[index];
+        let flight = &mut self.list[index];
         if link.tries_again(&mut flight.failures) {
             flight.state = again;
             return;
@@ -182,7 +174,7 @@ impl Flights {
     }
 
     fn give_up(&mut self, link: &mut Link, index: usize, reason: impl Display) {
-        let flight = &mut self.flights[index];
+        let flight = &mut self.list[index];
         flight.state = State::GivenUp;
         flight.failures = 0;
         if let Some(payload) = flight.kept.take() {
@@ -199,7 +191,7 @@ impl Flights {
         }
         if self.keeps {
             // Nobody touches it, and the pump ends: it is put back.
-            self.flights[index].state = again;
+            self.list[index].state = again;
         } else {
             self.give_up(link, index, &error);
         }
@@ -210,14 +202,14 @@ impl Flights {
     /// to their ends. Says whether anything changed.
     pub(super) fn advance(&mut self, link: &mut Link) -> bool {
         let mut changed = false;
-        for index in 0..self.flights.len() {
+        for index in 0..self.list.len() {
             if !link.is_free() {
                 break;
             }
             changed |= self.restart(link, index);
         }
         if let After::Queue(inbound) = &mut self.after {
-            let ready = self.flights.iter().take_while(|flight| matches!(flight.state, State::Marked { .. }));
+            let ready = self.list.iter().take_while(|flight| matches!(flight.state, State::Marked { .. }));
             let ready = ready.map(|flight| flight.messages).sum::<usize>();
             inbound.pass(link, u32::try_from(ready).unwrap_or(0));
         }
@@ -229,7 +221,7 @@ impl Flights {
 
     /// Starts the next transfer of a batch, if it needs one.
     fn restart(&mut self, link: &mut Link, index: usize) -> bool {
-        let flight = &mut self.flights[index];
+        let flight = &mut self.list[index];
         match std::mem::replace(&mut flight.state, State::GivenUp) {
             State::UploadAgain(upload) => self.upload(link, index, *upload),
             State::LaunchAgain(launch) => self.launch(link, index, *launch),
@@ -257,7 +249,7 @@ impl Flights {
 
     fn upload(&mut self, link: &mut Link, index: usize, upload: Upload) {
         match link.stream.submit(upload) {
-            Ok(ticket) => self.flights[index].state = State::Uploading(ticket),
+            Ok(ticket) => self.list[index].state = State::Uploading(ticket),
             Err(refused) => {
                 self.refused(link, index, refused.error, State::UploadAgain(Box::new(refused.transfer)));
             }
@@ -267,7 +259,7 @@ impl Flights {
     fn launch(&mut self, link: &mut Link, index: usize, launch: Launch) {
         let Some(through) = self.after.kernel() else { return };
         match link.stream.launch(&through.kernel, launch) {
-            Ok(ticket) => self.flights[index].state = State::Launching(ticket),
+            Ok(ticket) => self.list[index].state = State::Launching(ticket),
             Err(refused) => {
                 self.refused(link, index, refused.error, State::LaunchAgain(Box::new(refused.transfer)));
             }
@@ -275,7 +267,7 @@ impl Flights {
     }
 
     fn fetch(&mut self, link: &mut Link, index: usize, landing: Landing) {
-        let flight = &mut self.flights[index];
+        let flight = &mut self.list[index];
         match link.stream.fetch(Download::new(flight.device_range.clone(), landing)) {
             Ok(ticket) => flight.state = State::Fetching(ticket),
             Err(refused) => {
@@ -288,7 +280,7 @@ impl Flights {
     /// Makes the marks of a batch's slots say whether there are messages.
     fn mark(&mut self, link: &mut Link, index: usize, arrived: bool) {
         let Some(inbound) = self.after.queue() else { return };
-        let flight = &mut self.flights[index];
+        let flight = &mut self.list[index];
         match inbound.marks(&flight.device_range, arrived).map(|fill: Fill| link.stream.fill(fill)) {
             None => flight.state = State::Marked { arrived },
             Some(Ok(ticket)) => flight.state = State::Marking { ticket, arrived },
@@ -297,7 +289,7 @@ impl Flights {
     }
 
     fn has_marked(&mut self, link: &mut Link, index: usize, result: Result<(), CopyError>) {
-        let flight = &mut self.flights[index];
+        let flight = &mut self.list[index];
         let State::Marking { arrived, .. } = flight.state else { return };
         match (result, self.after.queue()) {
             (Ok(()), Some(inbound)) => {
@@ -314,7 +306,7 @@ impl Flights {
     }
 
     fn not_marked(&mut self, link: &mut Link, index: usize, arrived: bool, error: DeviceError) {
-        let flight = &mut self.flights[index];
+        let flight = &mut self.list[index];
         flight.state = State::MarkAgain { arrived };
         if !matches!(error, DeviceError::Driver { .. } | DeviceError::Copy(_)) {
             link.end(error);
@@ -325,7 +317,7 @@ impl Flights {
 
     /// Lets go of the oldest batch if it has come to its end.
     fn end_oldest(&mut self, link: &mut Link) -> bool {
-        let Some(flight) = self.flights.front() else { return false };
+        let Some(flight) = self.list.front() else { return false };
         let ended = match (&flight.state, &mut self.after) {
             (State::Marked { arrived }, After::Queue(inbound)) => {
                 inbound.end(flight.messages).then_some(*arrived)
@@ -354,8 +346,7 @@ impl Flights {
             _ => None,
         };
         let Some(delivered) = ended else { return false };
-        let Some(Flight { state, kept, device_range, messages, first_position, .. }) =
-            self.flights.pop_front()
+        let Some(Flight { state, kept, device_range, messages, first_position, .. }) = self.list.pop_front()
         else {
             return false;
         };
@@ -380,7 +371,7 @@ impl Flights {
 
     /// How many messages are neither delivered nor counted as dropped.
     pub(super) fn left(&self) -> u64 {
-        let left = self.flights.iter().filter(|flight| !flight.is_given_up());
+        let left = self.list.iter().filter(|flight| !flight.is_given_up());
         left.map(|flight| flight.messages as u64).sum()
     }
 }

@@ -19,7 +19,7 @@ use crate::device::{Completion, Device, DeviceError, Fill, Landing, QueueLayout}
 #[derive(Debug)]
 pub(super) struct Inbound {
     layout: QueueLayout,
-    /// Where it begins, as all that follow count from there.
+    /// Where it begins.
     at: usize,
     /// What the kernel has taken, when it was last looked at.
     head: u32,
@@ -66,9 +66,13 @@ impl Inbound {
         self.layout.capacity() as usize
     }
 
-    /// Where the next batch of at most so many messages goes, and how many of them have room there: up to the wrap.
-    pub(super) fn room(&self, messages: usize) -> (usize, usize) {
+    /// How many messages of at most so many have room up to the wrap, and where that is. If there is none, it is looked,
+    /// now and then, whether some has come.
+    pub(super) fn room(&mut self, messages: usize) -> (usize, usize) {
         let free = self.layout.capacity() - self.next.wrapping_sub(self.head);
+        if free == 0 && !self.look.is_pending() && self.pace.is_due() {
+            self.look.want();
+        }
         let [slots, _] = self.layout.slots(self.next, 1);
         let room = free.min(self.layout.until_wrap(self.next)) as usize;
         (room.min(messages), self.at + slots.start)
@@ -77,13 +81,6 @@ impl Inbound {
     #[expect(clippy::cast_possible_truncation, reason = "no more than there was room for")]
     pub(super) fn hand_out(&mut self, messages: usize) {
         self.next = self.next.wrapping_add(messages as u32);
-    }
-
-    /// There is no room: looks whether some has come, now and then.
-    pub(super) fn look_for_room(&mut self) {
-        if !self.look.is_pending() && self.pace.is_due() {
-            self.look.want();
-        }
     }
 
     /// Wants to know how far the head is from now on.

@@ -99,7 +99,7 @@ impl Rounds {
             (Some(runner), None) => !runner.is_open,
             (None, _) => self.has_looked || self.outbound.is_none(),
         };
-        kernel_is_done && self.outbound.as_ref().is_none_or(|outbound| outbound.is_empty())
+        kernel_is_done && self.outbound.as_ref().is_none_or(Outbound::is_empty)
     }
 
     /// Whether nobody gets what comes back any more.

@@ -38,28 +38,36 @@ const OPTIONS: KernelOptions = KernelOptions { output_bytes: 12, prefix_bytes: 0
 /// What came of the messages, in order: outputs, and what was dropped or lost.
 #[derive(Clone, Debug, Default)]
 struct Outputs {
-    inner: Arc<Mutex<(Vec<Option<u64>>, usize, bool)>>,
+    inner: Arc<Mutex<Told>>,
     /// Fails after so many.
     fails_after: Option<usize>,
 }
 
+/// What a sink was told.
+#[derive(Debug, Default)]
+struct Told {
+    replies: Vec<Option<u64>>,
+    lost: usize,
+    has_ended: bool,
+}
+
 impl Outputs {
     fn all(&self) -> Vec<Option<u64>> {
-        self.inner.lock().unwrap().0.clone()
+        self.inner.lock().unwrap().replies.clone()
     }
 
     fn lost(&self) -> usize {
-        self.inner.lock().unwrap().1
+        self.inner.lock().unwrap().lost
     }
 }
 
 impl OutputSink for Outputs {
     fn receive(&mut self, launch: &Launch) -> io::Result<()> {
         let mut inner = self.inner.lock().unwrap();
-        if self.fails_after.is_some_and(|most| inner.0.len() >= most) {
+        if self.fails_after.is_some_and(|most| inner.replies.len() >= most) {
             return Err(io::Error::new(io::ErrorKind::StorageFull, "no room"));
         }
-        inner.0.extend(launch.replies().map(|reply| match reply {
+        inner.replies.extend(launch.replies().map(|reply| match reply {
             Reply::Output(bytes) => Some(u64::from_le_bytes(bytes.try_into().unwrap())),
             Reply::Dropped => None,
             Reply::TooLong { .. } => panic!("a sink is given what fits"),
@@ -68,11 +76,11 @@ impl OutputSink for Outputs {
     }
 
     fn lost(&mut self, messages: usize) {
-        self.inner.lock().unwrap().1 += messages;
+        self.inner.lock().unwrap().lost += messages;
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.inner.lock().unwrap().2 = true;
+        self.inner.lock().unwrap().has_ended = true;
         Ok(())
     }
 }
@@ -114,7 +122,7 @@ fn through(
     let report = running.join();
     balanced(&report);
     assert_eq!(report.accepted, accepted);
-    assert!(outputs.inner.lock().unwrap().2, "the sink was not told of the end");
+    assert!(outputs.inner.lock().unwrap().has_ended, "the sink was not told of the end");
     report
 }
 

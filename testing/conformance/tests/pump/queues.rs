@@ -1,6 +1,5 @@
 //! Queues in device memory on the host: what each back end is held to, and what only a kernel of this process shows.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use transload::staging::{Consumer, DequeueError};
 use transload_conformance::faulty::Call;
 use transload_conformance::queues::{self, Course, Subject, TURN};
 use transload_conformance::watchdog::{until, watch};
+use transload_core::Counter;
 
 use crate::kit::{DRAIN, MESSAGE, balanced, faulty_host, options, ring};
 use crate::puppet::Puppet;
@@ -28,31 +28,31 @@ fn kernel(device: &dyn Device, function: impl Fn(&mut HostQueues<'_>) + Send + S
 fn taker(device: &dyn Device) -> (Kernel, Arc<Mutex<Vec<u64>>>) {
     let taken = Arc::new(Mutex::new(Vec::new()));
     let notes = taken.clone();
-    let taker = kernel(device, move |queues| {
+    let kernel = kernel(device, move |queues| {
         while let Some(message) = queues.take() {
             notes.lock().unwrap().push(u64::from_le_bytes(message.try_into().unwrap()));
         }
     });
-    (taker, taken)
+    (kernel, taken)
 }
 
 /// A kernel that gives so many messages, of their numbers, or of zeros, but for each `nth`, which it marks as skipped.
-fn giver(device: &dyn Device, messages: u32, nth: u32, zeros: bool) -> (Kernel, Arc<AtomicU32>) {
-    let given = Arc::new(AtomicU32::new(0));
+fn giver(device: &dyn Device, messages: u64, nth: u64, zeros: bool) -> (Kernel, Arc<Counter>) {
+    let given = Arc::new(Counter::new());
     let count = given.clone();
-    let giver = kernel(device, move |queues| {
-        let number = count.load(Relaxed);
+    let kernel = kernel(device, move |queues| {
+        let number = count.value();
         if number < messages
             && let Some(mut place) = queues.give()
         {
-            place.copy_from_slice(&if zeros { 0 } else { u64::from(number) }.to_le_bytes());
+            place.copy_from_slice(&if zeros { 0 } else { number }.to_le_bytes());
             if number % nth == nth - 1 {
                 place.skip();
             }
-            count.store(number + 1, Relaxed);
+            count.set(number + 1);
         }
     });
-    (giver, given)
+    (kernel, given)
 }
 
 /// All that comes until the ring closes.
@@ -110,9 +110,9 @@ fn a_kernel_takes_each_message_in_order() {
     watch("queues", || {
         for (capacity, start) in [(1, 0), (4, u32::MAX - 10), (64, 0), (1024, 0)] {
             let device = HostDevice::new();
-            let (taker, taken) = taker(&device);
+            let (kernel, taken) = taker(&device);
             let (producer, feed) = ring(32);
-            let queues = DeviceQueues::new().inbound(feed, capacity).kernel(taker, 1).starting_at(start);
+            let queues = DeviceQueues::new().inbound(feed, capacity).kernel(kernel, 1).starting_at(start);
             let running = Pump::open_queues(&device, queues, options()).unwrap().spawn().unwrap();
             (0..3000_u64).for_each(|number| producer.enqueue(&number.to_le_bytes()).unwrap());
             drop(producer);
@@ -133,9 +133,9 @@ fn a_kernel_steps_over_what_was_given_up() {
         let mut dropped = 0;
         for nth in 0..60 {
             let (device, faults, _) = faulty_host();
-            let (taker, taken) = taker(&device);
+            let (kernel, taken) = taker(&device);
             let (producer, feed) = ring(32);
-            let queues = DeviceQueues::new().inbound(feed, 8).kernel(taker, 1);
+            let queues = DeviceQueues::new().inbound(feed, 8).kernel(kernel, 1);
             let pump = Pump::open_queues(&device, queues, PumpOptions { retries: 0, ..options() }).unwrap();
             faults.refuse(Call::Submit, nth);
             faults.refuse(Call::Submit, nth + 2);
@@ -166,8 +166,8 @@ fn messages_of_a_shared_ring_go_to_a_kernel() {
         let (sender, pool) =
             (SharedPool::join(&region, "sender").unwrap(), SharedPool::join(&region, "pump").unwrap());
         let feed = SharedFeed::new(pool.ring().consumer().unwrap()).at_most(500);
-        let (taker, taken) = taker(&device);
-        let queues = DeviceQueues::new().inbound(feed, 8).kernel(taker, 1);
+        let (kernel, taken) = taker(&device);
+        let queues = DeviceQueues::new().inbound(feed, 8).kernel(kernel, 1);
         let running = Pump::open_queues(&device, queues, options()).unwrap().spawn().unwrap();
         for number in 0..500_u64 {
             sender
@@ -234,8 +234,8 @@ fn what_a_kernel_gives_comes_back_in_order() {
     watch("queues", || {
         for (ring_of, capacity) in [(2, 1), (16, 8), (4, 64), (64, 4)] {
             let device = HostDevice::new();
-            let (giver, _) = giver(&device, 3000, 3, false);
-            let (running, mut consumer) = back_from(&device, Some(giver), (ring_of, capacity));
+            let (kernel, _) = giver(&device, 3000, 3, false);
+            let (running, mut consumer) = back_from(&device, Some(kernel), (ring_of, capacity));
             let collecting = thread::spawn(move || collect(&mut consumer));
             assert!(until(|| running.stopper().progress().returned == 2000));
             let report = running.stop(DRAIN);
@@ -252,8 +252,8 @@ fn what_a_kernel_gives_comes_back_in_order() {
 fn a_message_of_zeros_is_a_message() {
     watch("queues", || {
         let device = HostDevice::new();
-        let (giver, _) = giver(&device, 100, u32::MAX, true);
-        let (running, mut consumer) = back_from(&device, Some(giver), (128, 8));
+        let (kernel, _) = giver(&device, 100, u64::MAX, true);
+        let (running, mut consumer) = back_from(&device, Some(kernel), (128, 8));
         assert!(until(|| running.stopper().progress().returned == 100));
         assert_eq!(running.stop(DRAIN).returned, 100);
         assert_eq!(collect(&mut consumer), [0; 100]);
@@ -265,12 +265,12 @@ fn a_message_of_zeros_is_a_message() {
 fn what_kernels_of_others_give_is_found() {
     watch("queues", || {
         let device = HostDevice::new();
-        let (giver, given) = giver(&device, 500, 4, false);
+        let (kernel, given) = giver(&device, 500, 4, false);
         let dispatch = Dispatch { work_items: 3, inbound: 0, outbound: 0 };
-        let puppet = Puppet::new(move |stream| stream.dispatch(&giver, dispatch).ok());
+        let puppet = Puppet::new(move |stream| stream.dispatch(&kernel, dispatch).ok());
         let (running, mut consumer) = back_from(&puppet, None, (16, 8));
         let collecting = thread::spawn(move || collect(&mut consumer));
-        assert!(until(|| given.load(Relaxed) == 500));
+        assert!(until(|| given.value() == 500));
         // What is there when the pump is stopped still comes.
         let report = running.stop(DRAIN);
         assert!(report.error.is_none(), "{report:?}");
@@ -284,11 +284,11 @@ fn what_kernels_of_others_give_is_found() {
 fn a_full_ring_holds_the_kernel_up_and_loses_nothing() {
     watch("queues", || {
         let device = HostDevice::new();
-        let (giver, given) = giver(&device, 200, u32::MAX, false);
-        let (running, mut consumer) = back_from(&device, Some(giver), (16, 8));
-        assert!(until(|| given.load(Relaxed) == 24));
+        let (kernel, given) = giver(&device, 200, u64::MAX, false);
+        let (running, mut consumer) = back_from(&device, Some(kernel), (16, 8));
+        assert!(until(|| given.value() == 24));
         thread::sleep(Duration::from_millis(20));
-        assert_eq!((given.load(Relaxed), running.stopper().progress().returned), (24, 16));
+        assert_eq!((given.value(), running.stopper().progress().returned), (24, 16));
         let collecting = thread::spawn(move || collect(&mut consumer));
         assert!(until(|| running.stopper().progress().returned == 200));
         let report = running.stop(DRAIN);
@@ -302,9 +302,9 @@ fn a_full_ring_holds_the_kernel_up_and_loses_nothing() {
 fn a_ring_that_nobody_empties_does_not_hold_the_stop_up() {
     watch("queues", || {
         let device = HostDevice::new();
-        let (giver, given) = giver(&device, 200, u32::MAX, false);
-        let (running, mut consumer) = back_from(&device, Some(giver), (16, 8));
-        assert!(until(|| given.load(Relaxed) == 24));
+        let (kernel, given) = giver(&device, 200, u64::MAX, false);
+        let (running, mut consumer) = back_from(&device, Some(kernel), (16, 8));
+        assert!(until(|| given.value() == 24));
         let report = running.stop(Duration::from_millis(50));
         assert!(report.error.is_none(), "{report:?}");
         assert_eq!((report.returned, report.unreturned), (16, 8));
@@ -316,8 +316,8 @@ fn a_ring_that_nobody_empties_does_not_hold_the_stop_up() {
 fn a_consumer_that_goes_ends_what_was_for_it_alone() {
     watch("queues", || {
         let device = HostDevice::new();
-        let (giver, _) = giver(&device, u32::MAX, u32::MAX, false);
-        let (running, consumer) = back_from(&device, Some(giver), (16, 8));
+        let (kernel, _) = giver(&device, u64::MAX, u64::MAX, false);
+        let (running, consumer) = back_from(&device, Some(kernel), (16, 8));
         drop(consumer);
         let report = running.join();
         assert!(report.error.is_none(), "{report:?}");
@@ -339,10 +339,10 @@ fn a_consumer_that_goes_ends_what_was_for_it_alone() {
 
 /// A kernel that takes ten messages, and then none.
 fn stops(device: &dyn Device) -> Kernel {
-    let taken = AtomicU32::new(0);
+    let taken = Counter::new();
     kernel(device, move |queues| {
-        if taken.load(Relaxed) < 10 && queues.take().is_some() {
-            taken.fetch_add(1, Relaxed);
+        if taken.value() < 10 && queues.take().is_some() {
+            taken.add_as_only_writer(1);
         }
     })
 }

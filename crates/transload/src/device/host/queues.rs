@@ -174,19 +174,22 @@ impl<'a> Parts<'a> {
     fn of(memory: &'a mut [u8], queue: &Queue) -> Result<Self, String> {
         let Queue { layout, head, tail, .. } = *queue;
         let room = layout.capacity() - queue.used();
-        let [a, b] = layout.slots(tail, room);
-        let [c, d] = layout.marks(tail, room);
-        let [e, f] = layout.slots(head, queue.used());
-        let [g, h] = layout.marks(head, queue.used());
-        let [a, b, c, d, e, f, g, h] = memory
-            .get_disjoint_mut([a, b, c, d, e, f, g, h])
-            .map_err(|_| format!("the queue at offset {} contradicts itself", queue.at))?;
+        let ([places, more_places], [free_marks, more_free_marks]) =
+            (layout.slots(tail, room), layout.marks(tail, room));
+        let ([messages, more_messages], [marks, more_marks]) =
+            (layout.slots(head, queue.used()), layout.marks(head, queue.used()));
+        let ranges =
+            [places, more_places, free_marks, more_free_marks, messages, more_messages, marks, more_marks];
+        let [places, more_places, free_marks, more_free_marks, messages, more_messages, marks, more_marks] =
+            memory
+                .get_disjoint_mut(ranges)
+                .map_err(|_| format!("the queue at offset {} contradicts itself", queue.at))?;
         let size = layout.message_size();
         Ok(Self {
-            places: a.chunks_exact_mut(size).chain(b.chunks_exact_mut(size)),
-            place_marks: c.chunks_exact_mut(4).chain(d.chunks_exact_mut(4)),
-            messages: e.chunks_exact(size).chain(f.chunks_exact(size)),
-            message_marks: g.chunks_exact(4).chain(h.chunks_exact(4)),
+            places: places.chunks_exact_mut(size).chain(more_places.chunks_exact_mut(size)),
+            place_marks: free_marks.chunks_exact_mut(4).chain(more_free_marks.chunks_exact_mut(4)),
+            messages: messages.chunks_exact(size).chain(more_messages.chunks_exact(size)),
+            message_marks: marks.chunks_exact(4).chain(more_marks.chunks_exact(4)),
         })
     }
 }
