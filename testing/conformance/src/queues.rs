@@ -5,13 +5,16 @@
 //! `transload_conformance::queue_suite!(subject)`, with a function that makes a [`Subject`], or says why it cannot.
 
 use std::thread;
+use std::time::Duration;
 
 use transload::device::host::{HostDevice, HostKernel};
 use transload::device::{Code, CopyError, Device, DeviceError, Kernel, KernelSource};
-use transload::pump::{DeviceQueues, Pump, PumpError, PumpOptions, Report};
+use transload::pump::{DeviceQueues, Pump, PumpError, PumpOptions, PumpStopper, Report};
 use transload::staging::{Consumer, DequeueError, PinnedStagingBuffer, Producer};
 
+use crate::device::Random;
 use crate::faulty::{Call, Faults, Faulty};
+use crate::watchdog::PATIENCE;
 
 /// What `echo` changes each byte by.
 pub const TURN: u8 = 0x5a;
@@ -25,6 +28,8 @@ pub struct Subject {
     pub faults: Faults,
     /// The kernel.
     pub echo: Kernel,
+    /// Whether one work item gives in the order in which it takes, and is alone: devices may run more than they are told.
+    pub in_order: bool,
 }
 
 impl Subject {
@@ -36,7 +41,7 @@ impl Subject {
     pub fn new(device: Box<dyn Device>, echo: &KernelSource) -> Result<Self, DeviceError> {
         let faults = Faults::new();
         let device = Faulty::new(device, faults.clone());
-        Ok(Self { echo: device.build(echo)?, device, faults })
+        Ok(Self { echo: device.build(echo)?, device, faults, in_order: false })
     }
 
     /// The host, and the twin of the kernel.
@@ -55,7 +60,7 @@ impl Subject {
     /// None in fact.
     pub fn of_host_kernel(kernel: HostKernel) -> Result<Self, DeviceError> {
         let source = KernelSource { code: Code::Host(kernel), entry: "echo".to_owned() };
-        Self::new(Box::new(HostDevice::new()), &source)
+        Ok(Self { in_order: true, ..Self::new(Box::new(HostDevice::new()), &source)? })
     }
 }
 
@@ -112,6 +117,25 @@ impl Course {
         }
     }
 
+    /// One of sizes by chance, with positions that wrap.
+    fn by_chance(random: &mut Random) -> Self {
+        let mut word = |limit| u32::try_from(random.below(limit)).unwrap();
+        let (messages, work_items, before) = (word(400), 1 + word(130), word(500));
+        let mut power = |least: usize, most: usize| 1 << (least + random.below(most - least + 1));
+        let (ring, inbound, outbound) = (power(1, 6), power(0, 7), power(0, 7));
+        Self {
+            messages,
+            message_size: (1 + random.below(40)) * 4,
+            ring,
+            inbound,
+            outbound,
+            work_items,
+            start: u32::MAX - before,
+            batch: 1 + random.below(20),
+            ..Self::small()
+        }
+    }
+
     /// The queues and the ends of the rings around them.
     ///
     /// # Errors
@@ -140,8 +164,19 @@ impl Course {
     ///
     /// What the pump says when it is opened.
     pub fn run(self, subject: &Subject) -> Result<(Report, Returned), PumpError> {
+        self.run_until(subject, |_| ())
+    }
+
+    /// As [`run`](Course::run), with somebody else who may stop the pump.
+    fn run_until(
+        self,
+        subject: &Subject,
+        somebody: impl FnOnce(&PumpStopper) + Send + 'static,
+    ) -> Result<(Report, Returned), PumpError> {
         let (producer, pump, mut consumer) = self.open(subject)?;
         let running = pump.spawn()?;
+        let stopper = running.stopper().clone();
+        let somebody = thread::spawn(move || somebody(&stopper));
         let sender = thread::spawn(move || {
             (0..self.messages)
                 .take_while(|number| producer.enqueue(&message(*number, self.message_size)).is_ok())
@@ -156,6 +191,7 @@ impl Course {
             }
         }
         sender.join().unwrap();
+        somebody.join().unwrap();
         Ok((running.join(), returned))
     }
 }
@@ -229,7 +265,7 @@ fn unbalanced(report: &Report, messages: u64) -> Vec<&'static str> {
 /// What is wrong with one course in which nothing may get lost.
 pub fn check(subject: &Subject, course: Course) -> Vec<&'static str> {
     let (report, returned) = course.run(subject).unwrap();
-    let mut findings = returned.findings(course.messages, course.work_items == 1);
+    let mut findings = returned.findings(course.messages, subject.in_order && course.work_items == 1);
     findings.extend(unbalanced(&report, u64::from(course.messages)));
     findings
 }
@@ -249,26 +285,9 @@ pub fn everything_comes_back(subject: &Subject) {
 
 /// The same, with sizes by chance.
 pub fn sizes_by_chance(subject: &Subject) {
-    let mut random = 0x2545_f491_4f6c_dd1d_u64;
-    let mut chance = |from: u64, to: u64| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        from + random % (to - from + 1)
-    };
+    let mut random = Random(5);
     for _ in 0..30 {
-        let power = |exponent: u64| 1_usize << exponent;
-        let course = Course {
-            messages: u32::try_from(chance(0, 400)).unwrap(),
-            message_size: usize::try_from(chance(1, 40)).unwrap() * 4,
-            ring: power(chance(1, 6)),
-            inbound: power(chance(0, 7)),
-            outbound: power(chance(0, 7)),
-            work_items: u32::try_from(chance(1, 130)).unwrap(),
-            start: u32::MAX - u32::try_from(chance(0, 500)).unwrap(),
-            batch: usize::try_from(chance(1, 20)).unwrap(),
-            ..Course::small()
-        };
+        let course = Course::by_chance(&mut random);
         let findings = check(subject, course);
         assert!(findings.is_empty(), "{course:?}: {findings:?}");
     }
@@ -336,6 +355,67 @@ pub fn what_is_given_up_is_counted(subject: &Subject) {
     assert!(dropped > 0 && unreturned > 0 && ended > 0, "{dropped} {unreturned} {ended}");
 }
 
+/// Faults by chance, several in each course: all comes back if they are tried again often enough, and if they are not,
+/// everything is counted.
+pub fn faults_by_chance(subject: &Subject) {
+    let mut random = Random(7);
+    let mut ended = 0;
+    for nth in 0..60 {
+        let course = Course { messages: 150, ..Course::by_chance(&mut random) };
+        let retries = if nth % 2 == 0 { 100 } else { u32::try_from(random.below(2)).unwrap() };
+        let course = Course { retries, ..course };
+        let one_in = 3 + random.below(if retries > 1 { 10 } else { 100 }) as u64;
+        let completions = subject.faults.completions() + MAKING;
+        (0..5000)
+            .filter(|_| random.number().is_multiple_of(one_in))
+            .for_each(|at| subject.faults.fail(completions + at));
+        for call in CALLS {
+            let calls = subject.faults.count(call) + MAKING;
+            let refused = (0..2000).filter(|_| random.number().is_multiple_of(one_in * 2));
+            refused.for_each(|at| subject.faults.refuse(call, calls + at));
+        }
+        if retries > 1 {
+            let findings = check(subject, course);
+            assert!(findings.is_empty(), "{course:?}: {findings:?}");
+        } else {
+            let (report, returned) = course.run(subject).unwrap();
+            counted(&report, &returned);
+            ended += u32::from(report.error.is_some());
+        }
+        subject.faults.forget();
+    }
+    assert!((1..30).contains(&ended), "{ended} of 30 ended with an error");
+}
+
+/// The pump is stopped or aborted at any moment: what has come back is whole, and everything is counted.
+pub fn stopped_at_any_moment(subject: &Subject) {
+    let mut random = Random(11);
+    for nth in 0..60 {
+        let course = Course { messages: u32::MAX, ..Course::by_chance(&mut random) };
+        let wait = Duration::from_micros(random.below(3000) as u64);
+        let stop = move |stopper: &PumpStopper| {
+            thread::sleep(wait);
+            match nth % 3 {
+                0 => stopper.abort(),
+                1 => stopper.stop(Duration::ZERO),
+                _ => stopper.stop(PATIENCE),
+            }
+        };
+        let (report, returned) = course.run_until(subject, stop).unwrap();
+        assert!(report.error.is_none(), "{course:?}: {report:?}");
+        assert_eq!(report.accepted, report.delivered + report.dropped, "{course:?}: {report:?}");
+        assert_eq!(report.returned, returned.numbers.len() as u64, "{course:?}: {report:?}");
+        let messages = u32::try_from(report.returned).unwrap();
+        let findings = returned.findings(messages, subject.in_order && course.work_items == 1);
+        assert!(findings.is_empty(), "{course:?}: {findings:?}");
+        if nth % 3 == 2 {
+            // There was time for everything.
+            let rest = (report.dropped, report.unreturned, report.untaken);
+            assert_eq!((report.returned, rest), (report.delivered, (0, 0, 0)), "{course:?}: {report:?}");
+        }
+    }
+}
+
 /// What holds however a pump over queues has ended.
 fn counted(report: &Report, returned: &Returned) {
     assert_eq!(report.accepted, report.delivered + report.dropped, "{report:?}");
@@ -371,7 +451,8 @@ pub fn a_lost_device_ends_the_pump(make: impl Fn() -> Subject) {
 macro_rules! queue_suite {
     ($subject:expr) => {
         $crate::queue_suite!(@ $subject,
-            everything_comes_back, sizes_by_chance, positions_wrap, faults_lose_nothing, what_is_given_up_is_counted
+            everything_comes_back, sizes_by_chance, positions_wrap, faults_lose_nothing, what_is_given_up_is_counted,
+            faults_by_chance, stopped_at_any_moment
         );
 
         #[test]

@@ -19,7 +19,8 @@ pub struct Report {
     pub dropped: u64,
     /// Those of the delivered messages for which a kernel gave no output, on purpose.
     pub filtered: u64,
-    /// Those that the kernel of a pump over queues had not taken when the pump ended.
+    /// Those of the delivered messages that the kernel of a pump over queues had not taken, as far as is known, when the pump
+    /// ended.
     pub untaken: u64,
     /// Messages that came back from a queue on the device: whoever takes from the ring finds them there.
     pub returned: u64,
