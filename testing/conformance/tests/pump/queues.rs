@@ -126,6 +126,37 @@ fn a_kernel_takes_each_message_in_order() {
     });
 }
 
+/// Nothing is told of a batch before its copy has ended, and nothing counts as delivered before the tail has passed.
+#[test]
+fn the_tail_waits_for_the_copies_before_it() {
+    watch("queues", || {
+        let (device, faults, gate) = faulty_host();
+        let (kernel, taken) = taker(&device);
+        let (producer, feed) = ring(32);
+        let queues = DeviceQueues::new().inbound(feed, 32).kernel(kernel, 1);
+        // Batches are full, however slow the sender is.
+        let options = PumpOptions { batch_delay: DRAIN, ..options() };
+        let running = Pump::open_queues(&device, queues, options).unwrap().spawn().unwrap();
+        let fills = faults.count(Call::Fill);
+        gate.close();
+        // The first of two batches has to be sent again, behind the second.
+        faults.fail_next();
+        (0..8_u64).for_each(|number| producer.enqueue(&number.to_le_bytes()).unwrap());
+        assert!(until(|| faults.count(Call::Submit) == 2));
+        thread::sleep(Duration::from_millis(20));
+        let before = (faults.count(Call::Fill), faults.count(Call::Dispatch));
+        assert_eq!((before, running.stopper().progress().delivered), ((fills, 0), 0));
+        gate.open();
+        assert!(until(|| running.stopper().progress().delivered == 8));
+        drop(producer);
+        let report = running.join();
+        balanced(&report);
+        assert_eq!((report.failed_copies, faults.count(Call::Submit)), (1, 3));
+        assert_eq!(faults.count(Call::Fill), fills + 1, "one fill for both");
+        assert_eq!(*taken.lock().unwrap(), (0..8).collect::<Vec<_>>());
+    });
+}
+
 /// Without retries: what is given up leaves slots that a kernel steps over, and that are used again.
 #[test]
 fn a_kernel_steps_over_what_was_given_up() {
