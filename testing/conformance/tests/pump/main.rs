@@ -4,6 +4,7 @@
 mod failures;
 mod kernel;
 mod kit;
+mod opencl_kernel;
 mod policies;
 mod puppet;
 mod queues;

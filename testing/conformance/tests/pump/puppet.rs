@@ -6,7 +6,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use transload::device::host::HostDevice;
 use transload::device::{
     Completion, Device, DeviceError, DeviceInfo, Dispatch, Download, Fill, Kernel, Launch, Refused, Stream,
     StreamOptions, Ticket, Upload,
@@ -17,15 +16,18 @@ use transload::region::{Access, Region, RegisterError, Registrar};
 /// What is done on the stream before each download: it says which transfer that was, if any.
 pub(crate) type Hand = dyn FnMut(&mut dyn Stream) -> Option<Ticket> + Send;
 
-/// A host device with somebody else's hand on its streams.
+/// A device with somebody else's hand on its streams.
 pub(crate) struct Puppet {
-    device: HostDevice,
+    device: Box<dyn Device>,
     hand: Arc<Mutex<Hand>>,
 }
 
 impl Puppet {
-    pub(crate) fn new(hand: impl FnMut(&mut dyn Stream) -> Option<Ticket> + Send + 'static) -> Self {
-        Self { device: HostDevice::new(), hand: Arc::new(Mutex::new(hand)) }
+    pub(crate) fn new(
+        device: impl Device + 'static,
+        hand: impl FnMut(&mut dyn Stream) -> Option<Ticket> + Send + 'static,
+    ) -> Self {
+        Self { device: Box::new(device), hand: Arc::new(Mutex::new(hand)) }
     }
 }
 

@@ -306,7 +306,7 @@ fn what_kernels_of_others_give_is_found() {
         let device = HostDevice::new();
         let (kernel, given) = giver(&device, 500, 4, false);
         let dispatch = Dispatch { work_items: 3, inbound: 0, outbound: 0 };
-        let puppet = Puppet::new(move |stream| stream.dispatch(&kernel, dispatch).ok());
+        let puppet = Puppet::new(HostDevice::new(), move |stream| stream.dispatch(&kernel, dispatch).ok());
         let (running, mut consumer) = back_from(&puppet, None, (16, 8));
         let collecting = thread::spawn(move || collect(&mut consumer));
         assert!(until(|| given.value() == 500));
@@ -425,7 +425,7 @@ fn positions_that_cannot_be_end_the_pump() {
             (layout.stride_bytes() + QueueLayout::TAIL_AT, "outbound tail"),
         ] {
             let fill = Fill { range: at..at + 4, word: 1000 };
-            let puppet = Puppet::new(move |stream| stream.fill(fill.clone()).ok());
+            let puppet = Puppet::new(HostDevice::new(), move |stream| stream.fill(fill.clone()).ok());
             let ((producer, feed), (back, mut consumer)) = (ring(32), ring(32));
             let queues = DeviceQueues::new().inbound(feed, 8).outbound(back, 8);
             let running = Pump::open_queues(&puppet, queues, options()).unwrap().spawn().unwrap();
