@@ -8,7 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use transload::device::host::{HostDevice, HostKernel};
-use transload::device::{Code, CopyError, Device, DeviceError, Kernel, KernelSource};
+use transload::device::{
+    Code, CopyError, Device, DeviceError, Kernel, KernelSource, QueueLayout, StreamOptions,
+};
 use transload::pump::{DeviceQueues, Pump, PumpError, PumpOptions, PumpStopper, Report};
 use transload::staging::{Consumer, DequeueError, PinnedStagingBuffer, Producer};
 
@@ -99,6 +101,8 @@ pub struct Course {
     pub retries: u32,
     /// Messages in a batch.
     pub batch: usize,
+    /// The transfers that the stream takes at once, if it is opened before.
+    pub in_flight: Option<usize>,
 }
 
 impl Course {
@@ -114,6 +118,7 @@ impl Course {
             start: 0,
             retries: 3,
             batch: 4,
+            in_flight: None,
         }
     }
 
@@ -144,7 +149,13 @@ impl Course {
     pub fn open(self, subject: &Subject) -> Result<(Producer, Pump, Consumer), PumpError> {
         let ring = || PinnedStagingBuffer::new(self.ring, self.message_size).unwrap().split();
         let ((producer, feed), (back, consumer)) = (ring(), ring());
-        let queues = DeviceQueues::new()
+        let mut queues = DeviceQueues::new();
+        if let Some(in_flight) = self.in_flight {
+            let layout = |capacity| QueueLayout::new(capacity, self.message_size).unwrap();
+            let queue_bytes = layout(self.inbound).stride_bytes() + layout(self.outbound).len_bytes();
+            queues = queues.on(subject.device.open_stream(&StreamOptions { queue_bytes, in_flight })?);
+        }
+        let queues = queues
             .inbound(feed, self.inbound)
             .outbound(back, self.outbound)
             .kernel(subject.echo.clone(), self.work_items)
@@ -302,6 +313,25 @@ pub fn positions_wrap(subject: &Subject) {
     }
 }
 
+/// A stream of somebody's own, that takes few transfers at once: nobody starves.
+pub fn few_transfers_at_once(subject: &Subject) {
+    for in_flight in [1, 2, 3, 5] {
+        let course = Course { in_flight: Some(in_flight), work_items: 1, ..Course::small() };
+        let findings = check(subject, course);
+        assert!(findings.is_empty(), "{course:?}: {findings:?}");
+    }
+    let options = StreamOptions { queue_bytes: 600, in_flight: 4 };
+    let stream = subject.device.open_stream(&options).unwrap();
+    let (_, feed) = PinnedStagingBuffer::new(16, 8).unwrap().split();
+    let queues = DeviceQueues::new().on(stream).inbound(feed, 16);
+    let refused = Pump::open_queues(&subject.device, queues, PumpOptions::default()).err();
+    let is_short = matches!(
+        refused,
+        Some(PumpError::Device(DeviceError::OutOfQueue { offset: 0, len_bytes: 640, available: 600 }))
+    );
+    assert!(is_short, "{refused:?}");
+}
+
 /// The calls that keep queues going.
 const CALLS: [Call; 4] = [Call::Submit, Call::Fill, Call::Dispatch, Call::Fetch];
 
@@ -452,7 +482,7 @@ macro_rules! queue_suite {
     ($subject:expr) => {
         $crate::queue_suite!(@ $subject,
             everything_comes_back, sizes_by_chance, positions_wrap, faults_lose_nothing, what_is_given_up_is_counted,
-            faults_by_chance, stopped_at_any_moment
+            faults_by_chance, stopped_at_any_moment, few_transfers_at_once
         );
 
         #[test]

@@ -9,7 +9,7 @@ use super::inbound::Inbound;
 use super::outbound::{Most, Outbound};
 use super::rounds::Rounds;
 use super::{Pump, PumpError, PumpOptions};
-use crate::device::{Device, DeviceError, Dispatch, Kernel, QueueLayout, StreamOptions};
+use crate::device::{Device, DeviceError, Dispatch, Kernel, QueueLayout, Stream, StreamOptions};
 use crate::region::{Access, Region};
 use crate::staging::Producer;
 
@@ -26,6 +26,7 @@ pub struct DeviceQueues {
     inbound: Option<(Feed, usize)>,
     outbound: Option<(Producer, usize)>,
     kernel: Option<(Kernel, u32)>,
+    stream: Option<Box<dyn Stream>>,
     /// The position that both begin with.
     start: u32,
 }
@@ -61,6 +62,16 @@ impl DeviceQueues {
         Self { kernel: Some((kernel, work_items)), ..self }
     }
 
+    /// Lets the queues lie in the memory of a stream that is open already, with nothing in flight: one over a command queue of
+    /// yours, which your kernels are enqueued on. Whatever stands there is written over.
+    ///
+    /// It must be of the device that the pump is opened with. Its memory must be as long as the last of the queues
+    /// ([`QueueLayout::len_bytes`]), and what lies in front of that ([`QueueLayout::stride_bytes`]).
+    #[must_use]
+    pub fn on(self, stream: Box<dyn Stream>) -> Self {
+        Self { stream: Some(stream), ..self }
+    }
+
     /// With positions from `start` on: for tests that begin next to a wrap.
     #[doc(hidden)]
     #[must_use]
@@ -81,7 +92,10 @@ impl DeviceQueues {
             outbound.map(|(producer, capacity)| QueueLayout::new(*capacity, producer.message_size()));
         let outbound = outbound.transpose()?;
         let outbound_at = inbound.map_or(0, QueueLayout::stride_bytes);
-        let queue_bytes = outbound_at + outbound.map_or(0, QueueLayout::len_bytes);
+        let queue_bytes = match outbound {
+            Some(outbound) => outbound_at + outbound.len_bytes(),
+            None => inbound.map_or(0, QueueLayout::len_bytes),
+        };
 
         let feed_region = self
             .inbound
@@ -94,9 +108,18 @@ impl DeviceQueues {
             .as_ref()
             .map(|(producer, _)| options.register(device, producer.slab(), Access::WRITE));
         let ring: Option<Region> = ring.transpose()?;
-        let wanted = options.in_flight.saturating_mul(2).saturating_add(UPKEEP);
-        let in_flight = wanted.min(StreamOptions::MOST_IN_FLIGHT.max(options.in_flight));
-        let mut stream = device.open_stream(&StreamOptions { queue_bytes, in_flight })?;
+        let mut stream = match self.stream {
+            Some(stream) if stream.queue_bytes() < queue_bytes => {
+                let (len_bytes, available) = (queue_bytes, stream.queue_bytes());
+                return Err(DeviceError::OutOfQueue { offset: 0, len_bytes, available }.into());
+            }
+            Some(stream) => stream,
+            None => {
+                let wanted = options.in_flight.saturating_mul(2).saturating_add(UPKEEP);
+                let in_flight = wanted.min(StreamOptions::MOST_IN_FLIGHT.max(options.in_flight));
+                device.open_stream(&StreamOptions { queue_bytes, in_flight })?
+            }
+        };
         for (layout, at) in [(inbound, 0), (outbound, outbound_at)] {
             layout.map_or(Ok(()), |layout| layout.make_from(&mut *stream, at, self.start))?;
         }
