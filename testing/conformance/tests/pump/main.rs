@@ -5,6 +5,7 @@ mod failures;
 mod kernel;
 mod kit;
 mod opencl_kernel;
+mod outbound;
 mod policies;
 mod puppet;
 mod queues;
