@@ -140,23 +140,20 @@ impl Outbound {
         self.next == self.tail && self.runs.is_empty() && !self.look.is_pending() && !self.marks.is_pending()
     }
 
-    /// Whether kernels find room, as far as is known.
-    pub(super) fn has_room(&self) -> bool {
-        self.tail.wrapping_sub(self.head) < self.layout.capacity()
-    }
-
     pub(super) fn head(&self) -> u32 {
         self.head
     }
 
-    pub(super) fn tail(&self) -> u32 {
-        self.tail
+    /// How many messages kernels have given, marked slots not counted: from a number of its own on.
+    pub(super) fn given(&self) -> u32 {
+        self.tail.wrapping_sub(self.skipped)
     }
 
     pub(super) fn pace(&self) -> &Pace {
         &self.pace
     }
 
+    /// Whether what is on the device has to wait for room in the ring.
     pub(super) fn is_held_up(&self) -> bool {
         self.is_held_up
     }
@@ -170,9 +167,11 @@ impl Outbound {
     /// stream; the consumer is not told of it.
     pub(super) fn end(self, link: &mut Link) {
         let underway = self.runs.iter().filter(|run| !matches!(run.state, Fetch::Over));
-        let left = underway.map(|run| run.messages).sum::<u32>();
-        let left = left.wrapping_add(self.tail.wrapping_sub(self.next));
-        link.control.unreturned.add_as_only_writer(u64::from(left));
+        let underway = underway.map(|run| u64::from(run.messages)).sum::<u64>();
+        let waiting = 0..self.tail.wrapping_sub(self.next);
+        let waiting =
+            waiting.filter(|step| self.marks.is_pending() || !self.is_skipped(self.next.wrapping_add(*step)));
+        link.control.unreturned.add_as_only_writer(underway + waiting.count() as u64);
     }
 
     /// Starts what can be started. Says whether any messages were.

@@ -24,8 +24,8 @@ pub struct Report {
     pub untaken: u64,
     /// Messages that came back from a queue on the device: whoever takes from the ring finds them there.
     pub returned: u64,
-    /// Messages that stood in a queue on the device and did not come back: their copy was given up, nobody took them any
-    /// more, or the pump ended.
+    /// Messages that were known to stand in a queue on the device and did not come back: their copy was given up, nobody took
+    /// them any more, or the pump ended.
     pub unreturned: u64,
     /// Messages refused: they were never accepted.
     pub rejected: u64,

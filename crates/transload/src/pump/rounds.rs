@@ -30,7 +30,7 @@ struct Runner {
     errand: Errand,
     /// It has been started, and what it did is not yet known.
     is_open: bool,
-    /// Head and tail that it has moved, when it was last started.
+    /// How far it has moved the head, and how many messages it has given, when it was last started.
     moved: (u32, u32),
     /// What else the next run depends on, when it was last started: how far the pump has moved tail and head.
     given: (u32, u32),
@@ -160,7 +160,7 @@ impl Runner {
         let position = |queue: Option<u32>| queue.unwrap_or(0);
         let moved = (
             position(inbound.as_ref().map(|inbound| inbound.head())),
-            position(outbound.as_ref().map(|outbound| outbound.tail())),
+            position(outbound.as_ref().map(|outbound| outbound.given())),
         );
         if std::mem::take(&mut self.is_open) {
             if moved == self.moved {
@@ -187,8 +187,8 @@ impl Runner {
         if given != self.given {
             self.pace.reset();
         }
-        let has_room = outbound.as_ref().is_none_or(|outbound| outbound.has_room());
-        if !has_room {
+        // It may have nowhere to go to with what it makes: that is not its fault.
+        if outbound.as_ref().is_some_and(|outbound| outbound.is_held_up()) {
             self.moved_at = Instant::now();
         }
         if is_last

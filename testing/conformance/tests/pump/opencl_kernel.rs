@@ -1,5 +1,7 @@
-//! A kernel of the user's own, in plain OpenCL C, that shares the queues of a pump by nothing but their layout.
+//! Kernels of the user's own, on the stream's own command queue: one with the header for kernels, and one in plain OpenCL C
+//! that shares the queues of a pump by nothing but their layout.
 
+use std::ffi::CStr;
 use std::ptr;
 use std::thread;
 
@@ -8,14 +10,14 @@ use opencl3::event::release_event;
 use opencl3::kernel::{create_kernel, release_kernel, set_kernel_arg};
 use opencl3::program::{build_program, create_program_with_source, release_program};
 use opencl3::types::{cl_kernel, cl_program, cl_uint, cl_ulong};
-use transload::device::Stream;
 use transload::device::opencl::{OpenClDevice, OpenClStream};
+use transload::device::{OPENCL_AND_CUDA_HEADER, QueueLayout, Stream};
 use transload::pump::{DeviceQueues, Pump};
-use transload::staging::DequeueError;
+use transload_conformance::queues::TURN;
 use transload_conformance::skip::skip;
 use transload_conformance::watchdog::{until, watch};
 
-use crate::kit::{MESSAGE, balanced, options, ring};
+use crate::kit::{MESSAGE, balanced, collect, options, ring};
 use crate::puppet::Puppet;
 
 /// Each work item keeps a place for an answer before it takes a message, and gives the place up if there is none: then the
@@ -67,12 +69,12 @@ struct Answer {
 unsafe impl Send for Answer {}
 
 impl Answer {
-    fn build(device: &OpenClDevice, inbound: usize, outbound: usize) -> Self {
-        let program = create_program_with_source(device.context(), &[SOURCE]).expect("a program");
+    fn build(device: &OpenClDevice, source: &str, entry: &CStr, outbound: usize) -> Self {
+        let program = create_program_with_source(device.context(), &[source]).expect("a program");
         build_program(program, &[device.device_id()], c"", None, ptr::null_mut()).expect("it builds");
-        let kernel = create_kernel(program, c"answer").expect("a kernel");
+        let kernel = create_kernel(program, entry).expect("a kernel");
         let answer = Self { program, kernel };
-        answer.argument(1, &(inbound as cl_ulong));
+        answer.argument(1, &(0 as cl_ulong));
         answer.argument(2, &(outbound as cl_ulong));
         answer
     }
@@ -116,49 +118,66 @@ impl Drop for Answer {
     }
 }
 
+/// How many messages are sent.
+const MESSAGES: u64 = 1000;
+
+/// Sends messages through a kernel, and gives what comes back, in the order of the numbers.
+fn answers(device: OpenClDevice, source: &str, entry: &CStr) -> Vec<[u8; MESSAGE]> {
+    let layout = QueueLayout::new(32, MESSAGE).unwrap();
+    let answer = Answer::build(&device, source, entry, layout.stride_bytes());
+    let puppet = Puppet::new(device, move |stream| {
+        answer.run(stream);
+        None
+    });
+    let ((producer, feed), (back, mut consumer)) = (ring(64), ring(64));
+    let queues = DeviceQueues::new().inbound(feed, 32).outbound(back, 64).starting_at(u32::MAX - 99);
+    let running = Pump::open_queues(&puppet, queues, options()).unwrap().spawn().unwrap();
+    let collecting = thread::spawn(move || collect(&mut consumer));
+    (0..MESSAGES).for_each(|number| producer.enqueue(&number.to_le_bytes()).unwrap());
+    let stopper = running.stopper().clone();
+    assert!(until(|| stopper.progress().returned == MESSAGES), "{:?}", stopper.progress());
+    drop(producer);
+    let report = running.join();
+    balanced(&report);
+    assert!(report.error.is_none(), "{report:?}");
+    assert_eq!((report.delivered, report.returned, report.unreturned), (MESSAGES, MESSAGES, 0));
+    collecting.join().unwrap().into_iter().map(u64::to_le_bytes).collect()
+}
+
+/// Work items answer in any order.
+fn are_the_same(mut answers: Vec<[u8; MESSAGE]>, mut expected: Vec<[u8; MESSAGE]>) -> bool {
+    answers.sort_unstable();
+    expected.sort_unstable();
+    answers == expected
+}
+
+/// Makes a test of a function over the first device, bounded in time and skipped where there is none.
+fn test(name: &'static str, test: impl FnOnce(OpenClDevice) + Send + 'static) {
+    match OpenClDevice::open(0) {
+        Ok(device) => watch(name, move || test(device)),
+        Err(error) => skip(name, &error.to_string()),
+    }
+}
+
 #[test]
 fn a_kernel_that_knows_the_layout_only_takes_and_gives() {
-    const MESSAGES: u64 = 1000;
     let name = "pump::opencl_kernel::a_kernel_that_knows_the_layout_only_takes_and_gives";
-    let device = match OpenClDevice::open(0) {
-        Ok(device) => device,
-        Err(error) => return skip(name, &error.to_string()),
-    };
-    watch(name, move || {
-        let layout = transload::device::QueueLayout::new(32, MESSAGE).unwrap();
-        let answer = Answer::build(&device, 0, layout.stride_bytes());
-        let puppet = Puppet::new(device, move |stream| {
-            answer.run(stream);
-            None
+    test(name, |device| {
+        let expected = (0..1000_u32).map(|number| {
+            let words = [number * 3 + 1, 1].map(u32::to_le_bytes);
+            *words.as_flattened().first_chunk().unwrap()
         });
-        let ((producer, feed), (back, mut consumer)) = (ring(64), ring(64));
-        let queues = DeviceQueues::new().inbound(feed, 32).outbound(back, 64).starting_at(u32::MAX - 99);
-        let running = Pump::open_queues(&puppet, queues, options()).unwrap().spawn().unwrap();
-        let collecting = thread::spawn(move || {
-            let mut answers = Vec::new();
-            loop {
-                match consumer.take(64) {
-                    Ok(batch) => answers.extend(batch.iter().map(|bytes| {
-                        let (low, high) = bytes.split_at(4);
-                        [low, high].map(|word| u32::from_le_bytes(word.try_into().unwrap()))
-                    })),
-                    Err(DequeueError::Closed) => return answers,
-                    Err(_) => thread::yield_now(),
-                }
-            }
-        });
-        (0..MESSAGES).for_each(|number| producer.enqueue(&number.to_le_bytes()).unwrap());
-        let stopper = running.stopper().clone();
-        assert!(until(|| stopper.progress().returned == MESSAGES), "{:?}", stopper.progress());
-        drop(producer);
-        let report = running.join();
-        balanced(&report);
-        assert!(report.error.is_none(), "{report:?}");
-        assert_eq!((report.delivered, report.returned, report.unreturned), (MESSAGES, MESSAGES, 0));
-        // Work items answer in any order.
-        let mut answers = collecting.join().unwrap();
-        answers.sort_unstable();
-        let expected = (0..1000_u32).map(|number| [number * 3 + 1, 1]).collect::<Vec<_>>();
-        assert_eq!(answers, expected);
+        assert!(are_the_same(answers(device, SOURCE, c"answer"), expected.collect()));
+    });
+}
+
+#[test]
+fn a_kernel_with_the_header_takes_and_gives() {
+    test("pump::opencl_kernel::a_kernel_with_the_header_takes_and_gives", |device| {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/echo.cl");
+        let source = std::fs::read_to_string(path).unwrap();
+        let source = source.replace("#include \"transload_device.h\"", OPENCL_AND_CUDA_HEADER);
+        let expected = (0..MESSAGES).map(|number| number.to_le_bytes().map(|byte| byte ^ TURN));
+        assert!(are_the_same(answers(device, &source, c"echo"), expected.collect()));
     });
 }

@@ -255,6 +255,30 @@ fn a_kernel_that_takes_nothing_more_is_no_hang() {
     });
 }
 
+/// A kernel that is busy all the time, with nothing: it marks all the room that it finds.
+#[test]
+fn a_kernel_that_only_marks_slots_is_no_hang() {
+    watch("queues", || {
+        let device = HostDevice::new();
+        let marks = kernel(&device, |queues| {
+            if let Some(place) = queues.give() {
+                place.skip();
+            }
+        });
+        let ((producer, feed), (back, mut consumer)) = (ring(32), ring(32));
+        let queues = DeviceQueues::new().inbound(feed, 16).outbound(back, 8).kernel(marks, 20);
+        let running = Pump::open_queues(&device, queues, options()).unwrap().spawn().unwrap();
+        (0..5_u64).for_each(|number| producer.enqueue(&number.to_le_bytes()).unwrap());
+        drop(producer);
+        let report = running.join();
+        balanced(&report);
+        let is_stopped = matches!(report.error, Some(PumpError::KernelStopped { messages: 5, .. }));
+        assert!(is_stopped, "{report:?}");
+        assert_eq!((report.delivered, report.returned), (5, 0));
+        assert_eq!(collect(&mut consumer), [0; 0]);
+    });
+}
+
 /// Somebody writes rubbish where the pump reads how far kernels are.
 #[test]
 fn positions_that_cannot_be_end_the_pump() {
