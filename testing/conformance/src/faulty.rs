@@ -120,6 +120,13 @@ impl Faults {
         self.lock().ends.insert(nth, End::Lost);
     }
 
+    /// Forgets what is still to fail.
+    pub fn forget(&self) {
+        let mut inner = self.lock();
+        inner.refused.clear();
+        inner.ends.clear();
+    }
+
     /// Makes streams say that what they have in flight may outlive this process, and treat memory so.
     pub fn outlive_the_process(&self) {
         self.lock().outlives = true;

@@ -6,10 +6,12 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use transload::device::host::HostDevice;
-use transload::pump::{Intake, OnFull, Pump, PumpOptions};
+use transload::device::{Code, Device, KernelSource};
+use transload::pump::{DeviceQueues, Intake, OnFull, Pump, PumpOptions};
 #[cfg(target_os = "linux")]
 use transload::shared::{SharedPool, SharedRegion};
-use transload::staging::PinnedStagingBuffer;
+use transload::staging::{DequeueError, PinnedStagingBuffer};
+use transload_conformance::queues;
 use transload_conformance::watchdog::{PATIENCE, until, watch};
 
 /// Counts every allocation of the process.
@@ -62,6 +64,45 @@ fn a_running_pump_of_a_shared_ring_allocates_for_no_message() {
         let allocations = ALLOCATIONS.load(Relaxed) - before;
         running.stop(PATIENCE);
         assert!(allocations <= 8, "{allocations} for a hundred thousand batches");
+    });
+}
+
+/// There and back again, with a kernel between, and small batches.
+#[test]
+fn a_running_pump_over_queues_allocates_for_no_message() {
+    watch("pump costs", || {
+        let device = HostDevice::new();
+        let source = KernelSource { code: Code::Host(queues::echo()), entry: "echo".to_owned() };
+        let kernel = device.build(&source).unwrap();
+        let ring = || PinnedStagingBuffer::new(1024, 64).unwrap().split();
+        let ((producer, feed), (back, mut consumer)) = (ring(), ring());
+        let queues = DeviceQueues::new().inbound(feed, 256).outbound(back, 256).kernel(kernel, 256);
+        let options = PumpOptions { batch_bytes: 64 * 64, ..PumpOptions::default() };
+        let running = Pump::open_queues(&device, queues, options).unwrap().spawn().unwrap();
+        let collecting = std::thread::spawn(move || {
+            let mut messages = 0;
+            loop {
+                match consumer.take(64) {
+                    Ok(batch) => messages += batch.messages() as u64,
+                    Err(DequeueError::Closed) => return messages,
+                    Err(_) => std::thread::yield_now(),
+                }
+            }
+        });
+        let stopper = running.stopper().clone();
+        let mut total = 0;
+        let mut send = |messages: u64| {
+            (0..messages).for_each(|_| producer.enqueue(&[1; 64]).unwrap());
+            total += messages;
+            assert!(until(|| stopper.progress().returned == total));
+        };
+        send(50_000);
+        let before = ALLOCATIONS.load(Relaxed);
+        send(500_000);
+        let allocations = ALLOCATIONS.load(Relaxed) - before;
+        drop(producer);
+        assert_eq!((running.join().returned, collecting.join().unwrap()), (550_000, 550_000));
+        assert!(allocations <= 8, "{allocations} for half a million messages");
     });
 }
 

@@ -168,6 +168,9 @@ pub enum DeviceError {
         /// What the driver said.
         reason: String,
     },
+    /// Something that had to be done first has failed.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
     /// The memory for a transfer could not be had.
     #[error(transparent)]
     Slab(#[from] SlabError),

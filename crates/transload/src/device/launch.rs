@@ -128,6 +128,11 @@ impl Launch {
         self.route = route;
     }
 
+    /// The batch, and the memory that the outputs come back to, for back ends that use both at once.
+    pub fn parts_mut(&mut self) -> (&Upload, &mut Landing) {
+        (&self.upload, &mut self.output.landing)
+    }
+
     /// Refuses what every back end refuses; `holds` says whether a region is of the stream's own device.
     ///
     /// # Errors

@@ -41,6 +41,7 @@ mod launch;
 #[cfg(feature = "opencl")]
 pub mod opencl;
 mod payload;
+mod queue_layout;
 mod select;
 mod selector;
 mod stream;
@@ -56,6 +57,7 @@ pub use kernel::{Code, Kernel, KernelFileError, KernelSource};
 pub use landing::Landing;
 pub use launch::{DROPPED, Launch, Output, OutputLayout, Reply, Route};
 pub use payload::{Payload, Pieces};
+pub use queue_layout::{QueueLayout, QueueLayoutError};
 pub use select::{drivers, open};
 pub use selector::{ParseBackendError, Selector};
 pub use stream::{Stream, StreamOptions};

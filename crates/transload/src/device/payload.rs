@@ -79,6 +79,18 @@ impl Payload {
         Pieces { payload: self, next: 0 }
     }
 
+    /// The bytes, if they lie in one piece and nobody else writes them: for back ends that read them in place.
+    pub fn private_piece(&self) -> Option<&[u8]> {
+        match self {
+            Self::Staged(batch) => {
+                let (slots, behind_wrap) = batch.as_slices();
+                behind_wrap.is_empty().then_some(slots)
+            }
+            #[cfg(target_os = "linux")]
+            Self::Shared(_) => None,
+        }
+    }
+
     /// Never uses the slots again, because a device may still read them.
     pub fn quarantine(self) {
         match self {

@@ -25,7 +25,11 @@ pub(super) struct Control {
     pub(super) dropped_new: Counter,
     /// Messages that were refused, as the ring was full. Written by intakes.
     pub(super) rejected: Counter,
-    /// Copies that failed. Written by the pump.
+    /// Messages that were brought back from a queue on the device. Written by the pump, as is the rest.
+    pub(super) returned: Counter,
+    /// Messages that stood in a queue on the device and could not be brought back.
+    pub(super) unreturned: Counter,
+    /// Copies that failed.
     pub(super) failed_copies: Counter,
 }
 
@@ -40,6 +44,8 @@ impl Control {
             dropped: Counter::new(),
             dropped_new: Counter::new(),
             rejected: Counter::new(),
+            returned: Counter::new(),
+            unreturned: Counter::new(),
             failed_copies: Counter::new(),
         }
     }
@@ -50,6 +56,11 @@ impl Control {
             self.nanos_now().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)).max(1);
         let earlier = self.drain_until_nanos.value();
         self.drain_until_nanos.set(if earlier == 0 { nanos } else { earlier.min(nanos) });
+    }
+
+    /// Whether somebody has said when draining ends.
+    pub(super) fn is_draining(&self) -> bool {
+        self.drain_until_nanos.value() != 0
     }
 
     /// Whether the pump must not submit any more.
@@ -73,6 +84,7 @@ impl Control {
             redelivered: counts.redelivered,
             delivered,
             dropped: dropped + dropped_new,
+            returned: self.returned.value(),
             rejected: self.rejected.value(),
             skipped: counts.skipped,
             stalled: counts.stalled,

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use transload_core::Flag;
+
 use super::PumpError;
 #[cfg(target_os = "linux")]
 use super::shared_feed::{SharedFeed, SharedGauge};
@@ -21,6 +23,20 @@ pub enum Feed {
     /// A ring that processes share. Its slots go back when their messages are delivered.
     #[cfg(target_os = "linux")]
     Shared(SharedFeed),
+    /// Nothing: a pump that only brings messages back. It ends when it is told to stop.
+    Nothing(NoFeed),
+}
+
+/// What a pump takes that takes no messages: it only notes when that is over.
+#[derive(Clone, Debug)]
+pub struct NoFeed {
+    closed: Arc<Flag>,
+}
+
+impl NoFeed {
+    pub(super) fn new() -> Self {
+        Self { closed: Arc::new(Flag::new()) }
+    }
 }
 
 /// Why nothing is there to be taken.
@@ -43,6 +59,7 @@ pub(super) enum FeedGauge {
     Ring(Arc<StagingRing>),
     #[cfg(target_os = "linux")]
     Shared(Arc<SharedGauge>),
+    Nothing(NoFeed),
 }
 
 /// What a feed has counted.
@@ -97,15 +114,17 @@ impl Feed {
             Self::Ring(consumer) => FeedGauge::Ring(consumer.shared()),
             #[cfg(target_os = "linux")]
             Self::Shared(feed) => FeedGauge::Shared(feed.gauge()),
+            Self::Nothing(none) => FeedGauge::Nothing(none.clone()),
         }
     }
 
     /// The memory of the slots, to be registered.
-    pub(super) fn slab(&self) -> &Slab {
+    pub(super) fn slab(&self) -> Option<&Slab> {
         match self {
-            Self::Ring(consumer) => consumer.slab(),
+            Self::Ring(consumer) => Some(consumer.slab()),
             #[cfg(target_os = "linux")]
-            Self::Shared(feed) => feed.consumer().region().slab(),
+            Self::Shared(feed) => Some(feed.consumer().region().slab()),
+            Self::Nothing(_) => None,
         }
     }
 
@@ -115,6 +134,7 @@ impl Feed {
             Self::Ring(consumer) => consumer.message_size(),
             #[cfg(target_os = "linux")]
             Self::Shared(feed) => feed.consumer().buffer_size(),
+            Self::Nothing(_) => 1,
         }
     }
 
@@ -124,6 +144,7 @@ impl Feed {
             Self::Ring(consumer) => consumer.capacity(),
             #[cfg(target_os = "linux")]
             Self::Shared(feed) => feed.capacity(),
+            Self::Nothing(_) => 1,
         }
     }
 
@@ -133,6 +154,7 @@ impl Feed {
             Self::Ring(consumer) => consumer.reaches(messages),
             #[cfg(target_os = "linux")]
             Self::Shared(feed) => feed.reaches(messages),
+            Self::Nothing(_) => false,
         }
     }
 
@@ -142,6 +164,8 @@ impl Feed {
             Self::Ring(consumer) => Ok(consumer.is_ready()?),
             #[cfg(target_os = "linux")]
             Self::Shared(feed) => feed.is_ready(),
+            Self::Nothing(none) if none.closed.is_raised() => Err(Dry::Closed),
+            Self::Nothing(_) => Ok(false),
         }
     }
 
@@ -151,6 +175,7 @@ impl Feed {
             Self::Ring(consumer) => Ok(consumer.take_contiguous(max)?.into()),
             #[cfg(target_os = "linux")]
             Self::Shared(feed) => feed.take(max).map(Payload::from),
+            Self::Nothing(_) => Err(Dry::Empty),
         }
     }
 
@@ -165,13 +190,14 @@ impl Feed {
             }
             #[cfg(target_os = "linux")]
             Self::Shared(feed) => feed.must_go(),
+            Self::Nothing(_) => false,
         }
     }
 
     /// Whether the slots of messages that have landed are kept until these are delivered, and put back if they are not.
     pub(super) fn keeps_until_delivered(&self) -> bool {
         match self {
-            Self::Ring(_) => false,
+            Self::Ring(_) | Self::Nothing(_) => false,
             #[cfg(target_os = "linux")]
             Self::Shared(_) => true,
         }
@@ -195,6 +221,7 @@ impl Feed {
             // Its senders are no sources of ours, and have asked for nothing.
             #[cfg(target_os = "linux")]
             Self::Shared(_) => None,
+            Self::Nothing(_) => None,
         }
     }
 
@@ -204,6 +231,7 @@ impl Feed {
             Self::Ring(consumer) => consumer.note_stall(),
             #[cfg(target_os = "linux")]
             Self::Shared(_) => {}
+            Self::Nothing(_) => {}
         }
     }
 
@@ -215,6 +243,7 @@ impl Feed {
             }
             #[cfg(target_os = "linux")]
             Self::Shared(feed) => feed.wait_timeout(timeout),
+            Self::Nothing(_) => std::thread::sleep(timeout.min(Duration::from_millis(5))),
         }
     }
 
@@ -238,13 +267,14 @@ impl Feed {
             // The next consumer's.
             #[cfg(target_os = "linux")]
             Self::Shared(_) => 0,
+            Self::Nothing(_) => 0,
         }
     }
 
     /// At the end: counts what was put back, where that is done. So many messages were delivered or dropped.
     pub(super) fn settle(&self, ended: u64) {
         match self {
-            Self::Ring(_) => {}
+            Self::Ring(_) | Self::Nothing(_) => {}
             #[cfg(target_os = "linux")]
             Self::Shared(feed) => feed.settle(ended),
         }
@@ -258,6 +288,7 @@ impl FeedGauge {
             Self::Ring(ring) => ring.close(),
             #[cfg(target_os = "linux")]
             Self::Shared(gauge) => gauge.close(),
+            Self::Nothing(none) => none.closed.raise(),
         }
     }
 
@@ -267,6 +298,7 @@ impl FeedGauge {
             Self::Ring(ring) => ring.message_size(),
             #[cfg(target_os = "linux")]
             Self::Shared(gauge) => gauge.message_size(),
+            Self::Nothing(_) => 1,
         }
     }
 
@@ -276,6 +308,7 @@ impl FeedGauge {
             Self::Ring(ring) => ring.statistics().quarantined,
             #[cfg(target_os = "linux")]
             Self::Shared(gauge) => gauge.quarantined(),
+            Self::Nothing(_) => 0,
         }
     }
 
@@ -286,6 +319,7 @@ impl FeedGauge {
             Self::Ring(_) => accepted.saturating_sub(delivered),
             #[cfg(target_os = "linux")]
             Self::Shared(_) => dropped,
+            Self::Nothing(_) => dropped,
         }
     }
 
@@ -302,6 +336,7 @@ impl FeedGauge {
             }
             #[cfg(target_os = "linux")]
             Self::Shared(gauge) => gauge.counts(),
+            Self::Nothing(_) => FeedCounts { accepted: 0, redelivered: 0, skipped: 0, stalled: None },
         }
     }
 }

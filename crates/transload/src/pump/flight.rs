@@ -10,7 +10,7 @@ pub(super) struct Flight {
     pub(super) device_range: Range<usize>,
     pub(super) messages: usize,
     pub(super) first_position: u64,
-    /// How often its copy, in the direction at hand, has failed.
+    /// How often what is being done for it has failed.
     pub(super) failures: u32,
     pub(super) state: State,
     /// The messages, if they are kept after they have landed until they are delivered.
@@ -38,13 +38,36 @@ pub(super) enum State {
     LaunchAgain(Box<Launch>),
     /// Through the kernel, with the outputs.
     Launched(Launch),
+    /// The marks of its slots in a device-side queue are on their way, which say whether its messages have arrived.
+    Marking { ticket: Ticket, arrived: bool },
+    /// The marks are to be written.
+    MarkAgain { arrived: bool },
+    /// The marks are right: the tail may pass.
+    Marked { arrived: bool },
     /// Its messages will not arrive; they are counted.
     GivenUp,
 }
 
 impl Flight {
     pub(super) fn has(&self, ticket: Ticket) -> bool {
-        matches!(self.state, State::Uploading(own) | State::Fetching(own) | State::Launching(own) if own == ticket)
+        matches!(
+            self.state,
+            State::Uploading(own)
+                | State::Fetching(own)
+                | State::Launching(own)
+                | State::Marking { ticket: own, .. } if own == ticket
+        )
+    }
+
+    /// Whether its messages are counted as dropped already.
+    pub(super) fn is_given_up(&self) -> bool {
+        matches!(
+            self.state,
+            State::GivenUp
+                | State::Marking { arrived: false, .. }
+                | State::MarkAgain { arrived: false }
+                | State::Marked { arrived: false }
+        )
     }
 
     /// Whether it is on its way to the device.

@@ -35,11 +35,71 @@
 //! With [`Pump::through_kernel`], each batch is copied to the device, goes through a kernel of the user's, and its outputs
 //! come back, in order, in one transfer.
 //!
+//! # Device-side queues
+//!
+//! With [`Pump::open_queues`], the pump keeps queues going that lie in device memory, whose other ends kernels have: it gives
+//! messages to one, brings messages back from another, or both.
+//!
+//! ```text
+//!  [ staging ring ] --slots, then tail--> [ inbound queue ] --take-->  kernel
+//!                   <--------head-------  [ on the device ]              |
+//!                                                                        |
+//!  [ staging ring ] <--tail, then slots-- [ outbound queue ] <--give-----+
+//!    your consumer  ---------head-------> [ on the device  ]
+//! ```
+//!
+//! - A batch lands in slots of the inbound queue, and only then the tail moves over it: kernels never see half of one. Its
+//!   messages are delivered when the tail has passed them. Batches that have landed behind each other are passed at once.
+//!   One that is given up leaves marked slots, which kernels step over.
+//! - What kernels give lands in slots of a staging ring, without a copy on the host; its consumer is yours. When that ring is
+//!   full, the queue fills up, and kernels find no room: nothing is lost. A message of zeros is a message.
+//! - The pump runs the kernel of [`DeviceQueues::kernel`], one run at a time, while there is something to take; without an
+//!   inbound queue it runs until the pump is stopped. Without a kernel of its own the pump looks, at least every 5 ms, how
+//!   far kernels of others are.
+//! - The pump ends when its feed is closed and drained, its kernel has taken everything, and what that gave is back. Then it
+//!   drops the producer, so that your consumer is told `Closed`. A kernel that takes nothing for two seconds, though there
+//!   is room for what it gives, ends the pump with an error; if the pump was told to stop, it ends when its time is up.
+//!   [`Report::untaken`] and [`Report::unreturned`] count what was left behind.
+//!
+//! Kernels see what was there when they began: a kernel that runs for ever, and waits for more, is not promised to get it.
+//!
+//! ```
+//! use transload::device::{Code, Device, Driver, KernelSource, host::{Host, HostKernel}};
+//! use transload::pump::{DeviceQueues, Pump, PumpOptions};
+//! use transload::staging::PinnedStagingBuffer;
+//!
+//! // A kernel that answers each message that begins with an even byte, and nothing else.
+//! let answer = HostKernel::over_queues(|queues| {
+//!     while queues.has_room() {
+//!         let Some(message) = queues.take() else { break };
+//!         if message[0] % 2 == 0 && let Some(mut place) = queues.give() {
+//!             place.fill(message[0]);
+//!         }
+//!     }
+//! });
+//! let device = Host.open(0)?;
+//! let kernel = device.build(&KernelSource { code: Code::Host(answer), entry: "answer".to_owned() })?;
+//!
+//! let (producer, feed) = PinnedStagingBuffer::new(64, 16)?.split();
+//! let (back, mut answers) = PinnedStagingBuffer::new(64, 4)?.split();
+//! let queues = DeviceQueues::new().inbound(feed, 32).outbound(back, 32).kernel(kernel, 1);
+//! let running = Pump::open_queues(&*device, queues, PumpOptions::default())?.spawn()?;
+//! for number in 0..10 {
+//!     producer.enqueue(&[number; 16])?;
+//! }
+//! drop(producer); // nothing more will come: the pump ends when all answers are back
+//! let report = running.join();
+//! assert_eq!((report.delivered, report.returned), (10, 5));
+//! assert_eq!(answers.take(64)?.as_slices().0, [[0; 4], [2; 4], [4; 4], [6; 4], [8; 4]].as_flattened());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Failures
 //!
 //! A copy that fails is tried again in its own place in the device queue, and holds back those behind it. When it is
 //! given up, its messages count as dropped and the pump goes on. A lost device, or a sink that fails, ends the pump:
-//! what was in flight and what is in the ring then count as dropped, and the report holds the error.
+//! what was in flight and what is in the ring then count as dropped, and the report holds the error. So does a tail, a head or
+//! a kernel that fails more often than is to be tried again.
 //!
 //! # Example
 //!
@@ -66,21 +126,29 @@
 
 mod after;
 mod control;
+mod device_queues;
 mod engine;
+mod errand;
 mod error;
 mod feed;
 mod flight;
+mod flights;
 mod handle;
 mod idle;
+mod inbound;
 mod intake;
+mod link;
 mod measure;
 mod on_full;
 mod options;
+mod outbound;
+mod pace;
 mod progress;
 #[expect(clippy::module_inception, reason = "the folder is the part, this file its main noun")]
 mod pump;
 mod queue;
 mod report;
+mod rounds;
 #[cfg(target_os = "linux")]
 mod shared_feed;
 mod sink;
@@ -89,8 +157,9 @@ mod slot_layout;
 mod socket_intake;
 mod through_kernel;
 
+pub use device_queues::DeviceQueues;
 pub use error::PumpError;
-pub use feed::Feed;
+pub use feed::{Feed, NoFeed};
 pub use handle::{PumpHandle, PumpStopper};
 pub use intake::{Intake, Outcome};
 pub use measure::Latency;

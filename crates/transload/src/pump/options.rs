@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use super::PumpError;
+use crate::device::{Device, DeviceError};
+use crate::memory::Slab;
+use crate::region::{Access, Region};
+
 /// How a pump is to run.
 ///
 /// ```
@@ -42,6 +47,31 @@ impl Default for PumpOptions {
 }
 
 impl PumpOptions {
+    /// Refuses what no pump can have.
+    pub(super) fn check(&self) -> Result<(), PumpError> {
+        for (what, number) in [("in_flight", self.in_flight), ("batch_bytes", self.batch_bytes)] {
+            if number == 0 {
+                return Err(PumpError::ZeroOption { what });
+            }
+        }
+        Ok(())
+    }
+
+    /// Registers memory with a device as is asked for.
+    pub(super) fn register(
+        &self,
+        device: &dyn Device,
+        slab: &Slab,
+        access: Access,
+    ) -> Result<Region, DeviceError> {
+        let region = if self.require_pinned {
+            device.register_pinned(slab, access)
+        } else {
+            device.register(slab, access)
+        };
+        Ok(region?)
+    }
+
     /// How many messages a full batch has, in a ring of so many.
     pub(super) fn batch_messages(&self, message_size: usize, slots: usize) -> usize {
         (self.batch_bytes / message_size).clamp(1, slots)

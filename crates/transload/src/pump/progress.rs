@@ -14,6 +14,8 @@ pub struct Progress {
     pub delivered: u64,
     /// Accepted messages that will not arrive.
     pub dropped: u64,
+    /// Messages that came back from a queue on the device.
+    pub returned: u64,
     /// Messages refused.
     pub rejected: u64,
     /// Slots whose reservations were dropped.

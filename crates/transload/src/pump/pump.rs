@@ -9,9 +9,10 @@ use super::engine::Engine;
 use super::feed::Feed;
 use super::handle::PumpHandle;
 use super::queue::QueueSpace;
+use super::rounds::Rounds;
 use super::sink::LandedCallback;
 use super::through_kernel::ThroughKernel;
-use super::{KernelOptions, Landed, OutputSink, PumpError, PumpOptions, Report, Sink};
+use super::{DeviceQueues, KernelOptions, Landed, OutputSink, PumpError, PumpOptions, Report, Sink};
 use crate::device::{Device, DeviceError, Kernel, Landing, Stream, StreamOptions};
 use crate::region::{Access, Region};
 use crate::staging::StagingRing;
@@ -25,6 +26,7 @@ pub struct Pump {
     pub(super) control: Arc<Control>,
     pub(super) on_landed: Option<LandedCallback>,
     pub(super) after: After,
+    pub(super) rounds: Option<Rounds>,
 }
 
 impl Pump {
@@ -44,12 +46,8 @@ impl Pump {
             wanted: u64::MAX,
             available: device.info().max_allocation_bytes,
         })?;
-        let region = if options.require_pinned {
-            device.register_pinned(feed.slab(), Access::READ)
-        } else {
-            device.register(feed.slab(), Access::READ)
-        };
-        let region = region.map_err(DeviceError::from)?;
+        let slab = feed.slab().ok_or(DeviceError::NotRegistered { purpose: "reading" })?;
+        let region = options.register(device, slab, Access::READ)?;
         // Both directions share the stream.
         let stream = device.open_stream(&StreamOptions { queue_bytes, in_flight: batches })?;
         Self::with_stream(feed, region, stream, options)
@@ -68,13 +66,9 @@ impl Pump {
         options: PumpOptions,
     ) -> Result<Self, PumpError> {
         let feed = feed.into();
-        if options.in_flight == 0 {
-            return Err(PumpError::ZeroOption { what: "in_flight" });
-        }
-        if options.batch_bytes == 0 {
-            return Err(PumpError::ZeroOption { what: "batch_bytes" });
-        }
-        if !region.slab().same_memory(feed.slab()) || !region.access().reads() {
+        options.check()?;
+        let is_same = feed.slab().is_some_and(|slab| region.slab().same_memory(slab));
+        if !is_same || !region.access().reads() {
             return Err(DeviceError::NotRegistered { purpose: "reading" }.into());
         }
         let (len_bytes, available) = (feed.message_size(), stream.queue_bytes());
@@ -84,7 +78,56 @@ impl Pump {
         // More than the stream takes are never in flight.
         let options = PumpOptions { in_flight: options.in_flight.min(stream.in_flight_limit()), ..options };
         let control = Arc::new(Control::new());
-        Ok(Self { feed, stream, region, options, control, on_landed: None, after: After::Nothing })
+        Ok(Self {
+            feed,
+            stream,
+            region,
+            options,
+            control,
+            on_landed: None,
+            after: After::Nothing,
+            rounds: None,
+        })
+    }
+
+    /// A pump over queues on the device: it gives messages to one, brings messages back from another, or both, and runs a
+    /// kernel over them, if it is given one.
+    ///
+    /// ```
+    /// use transload::device::{Code, Device, Driver, KernelSource, host::{Host, HostKernel}};
+    /// use transload::pump::{DeviceQueues, Pump, PumpOptions};
+    /// use transload::staging::PinnedStagingBuffer;
+    ///
+    /// let device = Host.open(0)?;
+    /// let turn = HostKernel::over_queues(|queues| {
+    ///     while queues.has_room() {
+    ///         let Some(message) = queues.take() else { break };
+    ///         let Some(mut place) = queues.give() else { break };
+    ///         message.iter().zip(&mut *place).for_each(|(byte, to)| *to = !byte);
+    ///     }
+    /// });
+    /// let kernel = device.build(&KernelSource { code: Code::Host(turn), entry: "turn".to_owned() })?;
+    /// let (producer, feed) = PinnedStagingBuffer::new(16, 4)?.split();
+    /// let (back, mut consumer) = PinnedStagingBuffer::new(16, 4)?.split();
+    /// let queues = DeviceQueues::new().inbound(feed, 8).outbound(back, 8).kernel(kernel, 1);
+    /// let pump = Pump::open_queues(&*device, queues, PumpOptions::default())?;
+    /// producer.enqueue(&[0, 1, 2, 3])?;
+    /// drop(producer);
+    /// let report = pump.run();
+    /// assert_eq!((report.delivered, report.returned), (1, 1));
+    /// assert_eq!(consumer.take(1)?.as_slices().0, [255, 254, 253, 252]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`PumpError::QueueLayout`], [`PumpError::ZeroOption`], or [`PumpError::Device`] if the device refuses.
+    pub fn open_queues(
+        device: &dyn Device,
+        queues: DeviceQueues,
+        options: PumpOptions,
+    ) -> Result<Self, PumpError> {
+        queues.open(device, options)
     }
 
     /// Calls back for each batch that has landed, in order, on the pump's thread, before its place in the device queue
@@ -120,8 +163,11 @@ impl Pump {
     ///
     /// # Errors
     ///
-    /// [`PumpError::Device`] if there is no memory to read back into.
+    /// [`PumpError::Device`] if there is no memory to read back into; [`PumpError::OverQueues`].
     pub fn read_back(mut self, device: &dyn Device, sink: impl Sink + 'static) -> Result<Self, PumpError> {
+        if self.rounds.is_some() {
+            return Err(PumpError::OverQueues { what: "sink" });
+        }
         let batch_bytes = self.batch_messages() * self.feed.message_size();
         let landings = (0..self.options.in_flight)
             .map(|_| Landing::new(device, batch_bytes))
@@ -165,7 +211,7 @@ impl Pump {
     ///
     /// # Errors
     ///
-    /// [`PumpError::Device`] if there is no memory for the outputs.
+    /// [`PumpError::Device`] if there is no memory for the outputs; [`PumpError::OverQueues`].
     pub fn through_kernel(
         mut self,
         device: &dyn Device,
@@ -173,6 +219,9 @@ impl Pump {
         options: KernelOptions,
         sink: impl OutputSink + 'static,
     ) -> Result<Self, PumpError> {
+        if self.rounds.is_some() {
+            return Err(PumpError::OverQueues { what: "sink" });
+        }
         let size = (self.options.in_flight, self.batch_messages());
         self.after = After::Kernel(ThroughKernel::new(device, kernel, options, Box::new(sink), size)?);
         Ok(self)
@@ -188,6 +237,7 @@ impl Pump {
             Feed::Ring(consumer) => Some(consumer),
             #[cfg(target_os = "linux")]
             Feed::Shared(_) => None,
+            Feed::Nothing(_) => None,
         }
     }
 
@@ -196,7 +246,7 @@ impl Pump {
         &*self.stream
     }
 
-    /// The feed's memory as registered with the device.
+    /// The feed's memory as registered with the device. Without a feed, the memory that messages come back to.
     pub fn region(&self) -> &Region {
         &self.region
     }
@@ -228,6 +278,7 @@ impl fmt::Debug for Pump {
             .field("options", &self.options)
             .field("reads_back", &matches!(self.after, After::ReadBack(_)))
             .field("has_kernel", &matches!(self.after, After::Kernel(_)))
+            .field("is_over_queues", &self.rounds.is_some())
             .finish_non_exhaustive()
     }
 }

@@ -19,6 +19,14 @@ pub struct Report {
     pub dropped: u64,
     /// Those of the delivered messages for which a kernel gave no output, on purpose.
     pub filtered: u64,
+    /// Those of the delivered messages that the kernel of a pump over queues had not taken, as far as is known, when the pump
+    /// ended.
+    pub untaken: u64,
+    /// Messages that came back from a queue on the device: whoever takes from the ring finds them there.
+    pub returned: u64,
+    /// Messages that were known to stand in a queue on the device and did not come back: their copy was given up, nobody took
+    /// them any more, or the pump ended.
+    pub unreturned: u64,
     /// Messages refused: they were never accepted.
     pub rejected: u64,
     /// Slots whose reservations were dropped: never accepted either.
@@ -53,6 +61,7 @@ impl Report {
             redelivered: progress.redelivered,
             delivered: progress.delivered,
             dropped: progress.dropped,
+            returned: progress.returned,
             rejected: progress.rejected,
             skipped: progress.skipped,
             quarantined: feed.quarantined(),

@@ -80,6 +80,13 @@ impl ThroughKernel {
         self.sink.receive(launch).map_err(PumpError::Sink)?;
         Ok(filtered)
     }
+
+    /// Takes the memory for outputs back, and gives the slots back to the producers.
+    pub(super) fn let_go(&mut self, launch: Launch) {
+        let (upload, output) = launch.into_parts();
+        upload.into_payload().done();
+        self.outputs.push(output);
+    }
 }
 
 impl fmt::Debug for ThroughKernel {

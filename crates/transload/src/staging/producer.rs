@@ -8,6 +8,7 @@ use event_listener::{Listener, listener};
 use transload_core::Mark;
 
 use super::error::EnqueueError;
+use super::owned::OwnedReservation;
 use super::reservation::{BatchReservation, Reservation};
 use super::ring::{LONGEST_SLEEP, StagingRing};
 
@@ -133,6 +134,19 @@ impl Producer {
     pub fn try_reserve_batch(&self, max: usize) -> Result<BatchReservation<'_>, EnqueueError> {
         let claim = self.ring.ring.claim(max)?;
         Ok(BatchReservation::new(&self.ring, claim))
+    }
+
+    /// Reserves from 1 to `max` slots that follow each other, for an owner that outlives the call. If they wrap, those
+    /// behind the wrap are apart.
+    ///
+    /// # Errors
+    ///
+    /// [`EnqueueError::Full`] or [`EnqueueError::Closed`].
+    pub fn try_reserve_owned(
+        &self,
+        max: usize,
+    ) -> Result<(OwnedReservation, Option<OwnedReservation>), EnqueueError> {
+        Ok(OwnedReservation::pieces(&self.ring, self.ring.ring.claim(max)?))
     }
 
     /// Copies one message in, waiting for room as long as it takes.

@@ -12,6 +12,7 @@
 //! | `memory` | memory of any address is registered, or refused in words; one slab feeds several devices |
 //! | `growth` | work that goes on for long takes no more memory (Linux) |
 //! | `scatter` | messages in buffers that processes share land like others (Linux) |
+//! | `slots` | downloads land in the slots of a ring; a queue is made in device memory |
 //! | `lifetime` | devices, streams and slabs may go in any order and on any thread |
 //!
 //! `example` has the kernels of the folder `examples`, and what they must answer.
@@ -33,6 +34,7 @@ pub mod refused;
 mod rig;
 #[cfg(target_os = "linux")]
 pub mod scatter;
+pub mod slots;
 mod subject;
 pub mod upload;
 
@@ -85,6 +87,10 @@ macro_rules! device_suite {
             lifetime::everything_moves_between_threads,
             lifetime::a_slab_of_the_device_feeds_a_ring,
             lifetime::a_slab_is_registered_more_than_once,
+            slots::ranges_land_in_slots_byte_for_byte,
+            slots::slots_of_a_device_that_never_is_done,
+            slots::slots_that_are_not_registered,
+            slots::a_queue_is_made_within_its_bounds,
         );
         #[cfg(target_os = "linux")]
         $crate::device_suite!(@ $subject;

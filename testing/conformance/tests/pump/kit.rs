@@ -2,12 +2,13 @@
 
 use std::io;
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
-use transload::device::host::{Gate, HostDevice};
-use transload::device::{self, Device};
+use transload::device::host::{Gate, HostDevice, HostKernel, HostQueues};
+use transload::device::{self, Code, Device, Kernel, KernelSource};
 use transload::pump::{Intake, OnFull, Pump, PumpHandle, PumpOptions, Report, Sink};
-use transload::staging::{PinnedStagingBuffer, Producer};
+use transload::staging::{Consumer, DequeueError, PinnedStagingBuffer, Producer};
 use transload_conformance::faulty::{Faults, Faulty};
 use transload_conformance::skip::skip;
 
@@ -29,7 +30,7 @@ pub(crate) fn options() -> PumpOptions {
 }
 
 /// A ring of so many messages.
-pub(crate) fn ring(capacity: usize) -> (Producer, transload::staging::Consumer) {
+pub(crate) fn ring(capacity: usize) -> (Producer, Consumer) {
     PinnedStagingBuffer::builder(capacity, MESSAGE).sample_latency(true).build().unwrap().split()
 }
 
@@ -110,4 +111,27 @@ pub(crate) fn devices(test: &str) -> Vec<Box<dyn Device>> {
         Err(error) => skip(test, &error.to_string()),
     }
     devices
+}
+
+/// A kernel of the host.
+pub(crate) fn kernel_over_queues(
+    device: &dyn Device,
+    function: impl Fn(&mut HostQueues<'_>) + Send + Sync + 'static,
+) -> Kernel {
+    let code = Code::Host(HostKernel::over_queues(function));
+    device.build(&KernelSource { code, entry: "tested".to_owned() }).unwrap()
+}
+
+/// All that comes until the ring closes.
+pub(crate) fn collect(consumer: &mut Consumer) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    loop {
+        match consumer.take(7) {
+            Ok(batch) => {
+                numbers.extend(batch.iter().map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())));
+            }
+            Err(DequeueError::Closed) => return numbers,
+            Err(_) => thread::yield_now(),
+        }
+    }
 }

@@ -3,8 +3,13 @@
 
 mod each_device;
 mod failures;
+mod kernel;
 mod kit;
+mod opencl_kernel;
+mod outbound;
 mod policies;
+mod puppet;
+mod queues;
 mod read_back;
 mod running;
 #[cfg(target_os = "linux")]

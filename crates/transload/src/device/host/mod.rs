@@ -6,9 +6,11 @@
 mod device;
 mod gate;
 mod kernel;
+mod queues;
 mod stream;
 
 pub use device::{Host, HostDevice};
 pub use gate::Gate;
 pub use kernel::HostKernel;
+pub use queues::{HostQueues, Place};
 pub use stream::HostStream;

@@ -9,8 +9,8 @@ use super::device::Registered;
 use super::gate::Gate;
 use super::kernel::HostKernel;
 use crate::device::{
-    Completion, CopyError, DeviceError, Download, Fill, Kernel, Launch, Refused, Stream, StreamOptions,
-    Ticket, Transfer, Upload,
+    Completion, CopyError, DeviceError, Dispatch, Download, Fill, Kernel, Launch, Refused, Route, Stream,
+    StreamOptions, Ticket, Transfer, Upload,
 };
 use crate::memory::{Policy, Slab, Tenancy};
 
@@ -131,18 +131,31 @@ impl Stream for HostStream {
     }
 
     fn launch(&mut self, kernel: &Kernel, launch: Launch) -> Result<Ticket, Refused<Launch>> {
-        let Some(function) = kernel.built().downcast_ref::<HostKernel>() else {
-            let reason = "it was built by a device of another back end";
-            let error = DeviceError::OtherKernel { entry: kernel.entry().to_owned(), reason };
-            return Err(Refused { transfer: launch, error });
+        let function = match function(kernel, true) {
+            Ok(function) => function,
+            Err(error) => return Err(Refused { transfer: launch, error }),
         };
         if let Err(error) = launch.check(self, |region| self.device.holds(region)) {
             return Err(Refused { transfer: launch, error });
         }
-        self.start(Transfer::Launch(launch), Some(function.clone())).map_err(|transfer| match transfer {
+        self.start(Transfer::Launch(launch), Some(function)).map_err(|transfer| match transfer {
             Transfer::Launch(transfer) => Refused { transfer, error: Self::thread_gone() },
             _ => unreachable!("what went in comes out"),
         })
+    }
+
+    fn dispatch(&mut self, kernel: &Kernel, dispatch: Dispatch) -> Result<Ticket, Refused<Dispatch>> {
+        match function(kernel, false).and_then(|function| dispatch.check(self).map(|()| function)) {
+            Ok(function) => self
+                .start(Transfer::Dispatch(dispatch), Some(function))
+                .map_err(|_| Refused { transfer: dispatch, error: Self::thread_gone() }),
+            Err(error) => Err(Refused { transfer: dispatch, error }),
+        }
+    }
+
+    /// The kernel reaches everything that is in one piece.
+    fn mapped_up_to_bytes(&self) -> usize {
+        usize::MAX
     }
 
     fn poll(&mut self) -> Option<Completion> {
@@ -174,6 +187,17 @@ impl Stream for HostStream {
     }
 }
 
+/// The function of a kernel, if it was built here, and for this use.
+fn function(kernel: &Kernel, per_message: bool) -> Result<HostKernel, DeviceError> {
+    let reason = match kernel.built().downcast_ref::<HostKernel>() {
+        None => "it was built by a device of another back end",
+        Some(function) if function.is_per_message() == per_message => return Ok(function.clone()),
+        Some(_) if per_message => "it is one over queues: dispatch it",
+        Some(_) => "it is one for batches: launch it",
+    };
+    Err(DeviceError::OtherKernel { entry: kernel.entry().to_owned(), reason })
+}
+
 /// What the copy thread is given.
 struct Job {
     ticket: Ticket,
@@ -190,14 +214,16 @@ struct Copier {
 impl Copier {
     fn work(&self, Job { ticket, mut transfer, kernel }: Job) -> Completion {
         self.gate.pass();
+        let mut result = Ok(());
         match (&mut transfer, kernel) {
             (Transfer::Upload(upload), _) => self.write(upload),
             (Transfer::Download(download), _) => self.read(download),
             (Transfer::Fill(fill), _) => self.fill(fill),
             (Transfer::Launch(launch), Some(kernel)) => self.launch(launch, &kernel),
+            (Transfer::Dispatch(dispatch), Some(kernel)) => result = self.dispatch(*dispatch, &kernel),
             (Transfer::Launch(_) | Transfer::Dispatch(_) | Transfer::Quarantined { .. }, _) => {}
         }
-        Completion { ticket, transfer, result: Ok(()) }
+        Completion { ticket, transfer, result }
     }
 
     fn write(&self, upload: &Upload) {
@@ -231,12 +257,29 @@ impl Copier {
     }
 
     fn launch(&self, launch: &mut Launch, kernel: &HostKernel) {
-        self.write(launch.upload());
-        let range = launch.upload().device_range();
+        let slots_like = (launch.upload().payload().message_size(), launch.prefix_bytes());
+        let layout = launch.layout();
+        let (upload, landing) = launch.parts_mut();
+        if let Some(slots) = upload.payload().private_piece() {
+            kernel.run(slots, slots_like, layout, landing);
+            launch.set_route(Route::Mapped);
+            return;
+        }
+        self.write(upload);
+        let range = upload.device_range();
         let slots = self.queue.slab().as_ptr().wrapping_add(range.start);
         // SAFETY: the range was checked against the queue, and was just written; this thread alone accesses the queue while
         // the reference lives (I1, I2, I3).
         let slots = unsafe { std::slice::from_raw_parts(slots, range.len()) };
-        kernel.run(launch, slots);
+        kernel.run(slots, slots_like, layout, landing);
+        launch.set_route(Route::Copied);
+    }
+
+    fn dispatch(&self, dispatch: Dispatch, kernel: &HostKernel) -> Result<(), CopyError> {
+        let slab = self.queue.slab();
+        // SAFETY: the queue is initialised and stays there while `self` does (I2); this thread alone accesses it while the
+        // reference lives (I1, I3).
+        let memory = unsafe { std::slice::from_raw_parts_mut(slab.as_ptr(), slab.len_bytes()) };
+        kernel.run_over_queues(memory, dispatch).map_err(|reason| CopyError::Failed { reason })
     }
 }
