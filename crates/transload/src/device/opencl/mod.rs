@@ -74,7 +74,6 @@ mod event;
 mod gather;
 mod handle;
 mod info;
-mod pause;
 mod pinned;
 mod stream;
 mod suitable;

@@ -13,8 +13,8 @@ use super::copies::{Copies, Ended};
 use super::device::Shared;
 use super::gather::{self, Gatherer};
 use super::handle::{Buffer, Handle, Queue};
-use super::pause::Pause;
 use super::pinned::Allocation;
+use crate::device::pause::Pause;
 use crate::device::{
     Completion, CopyError, DeviceError, Download, Fill, Refused, Stream, StreamOptions, Ticket, Transfer,
     Upload,

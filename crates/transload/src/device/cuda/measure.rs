@@ -1,0 +1,176 @@
+//! Up to which size a kernel reads a batch faster where it is, in mapped host memory, than after a copy to the device.
+
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::context::Current;
+use super::device::Shared;
+use super::in_flight::Enqueue;
+use super::kernel::{self, CudaKernel};
+use super::launch::BatchParameters;
+use super::memory::{Event, Handle, Memory, Queue};
+use super::pinned::Allocation;
+use crate::device::DeviceError;
+
+const PTX: &str = include_str!("measure.ptx");
+const ENTRY: &str = "transload_measure";
+
+const SIZES: [usize; 9] =
+    [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10];
+const LARGEST: usize = SIZES[SIZES.len() - 1];
+const SLOT: usize = 64;
+
+/// How often each size is tried each way.
+const TURNS: usize = 9;
+
+/// A device that is busy with other work would not be measured but waited for.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// The largest size up to which the mapped way is never slower, by the medians; 0 if it is for the smallest, or cannot be
+/// measured.
+pub(super) fn mapped_up_to_bytes(device: &Arc<Shared>) -> usize {
+    match Bench::new(device).and_then(|mut bench| bench.run()) {
+        Ok(most) => most,
+        Err(error) => {
+            tracing::debug!("kernels will not read host memory where it is: {error}");
+            0
+        }
+    }
+}
+
+struct Bench {
+    device: Arc<Shared>,
+    /// Both are left to the device for ever if it may still use them.
+    kernel: ManuallyDrop<CudaKernel>,
+    host: ManuallyDrop<Allocation>,
+    is_given_up: bool,
+    memory: Handle<Memory>,
+    output: Handle<Memory>,
+    event: Handle<Event>,
+    queue: Handle<Queue>,
+    deadline: Instant,
+}
+
+impl Bench {
+    fn new(device: &Arc<Shared>) -> Result<Self, DeviceError> {
+        let context = device.context();
+        let kernel = kernel::load(context, PTX, ENTRY)?;
+        let host = Allocation::new(context, LARGEST)?;
+        let cuda = context.enter()?;
+        Ok(Self {
+            device: device.clone(),
+            kernel: ManuallyDrop::new(kernel),
+            host: ManuallyDrop::new(host),
+            is_given_up: false,
+            memory: Handle::<Memory>::allocate(&cuda, context, LARGEST)?,
+            output: Handle::<Memory>::allocate(&cuda, context, LARGEST / SLOT * 8)?,
+            event: Handle::<Event>::create(&cuda, context)?,
+            queue: Handle::<Queue>::create(&cuda, context)?,
+            deadline: Instant::now() + LONGEST,
+        })
+    }
+
+    fn run(&mut self) -> Result<usize, DeviceError> {
+        let device = self.device.clone();
+        let cuda = device.context().enter()?;
+        let mut mapped = 0;
+        // SAFETY: the place of an address; the memory was allocated to be mapped.
+        unsafe { cuda.host_device_pointer(&raw mut mapped, self.host.base().as_ptr().cast(), 0) }?;
+        // The first ones load the code and wake the device.
+        self.median(&cuda, SIZES[0], None)?;
+        self.median(&cuda, SIZES[0], Some(mapped))?;
+        let mut most = 0;
+        for size in SIZES {
+            let copied = self.median(&cuda, size, None)?;
+            if self.median(&cuda, size, Some(mapped))? >= copied {
+                break;
+            }
+            most = size;
+        }
+        tracing::debug!(most, "batches of up to so many bytes are read by kernels where they are");
+        Ok(most)
+    }
+
+    fn median(
+        &mut self,
+        cuda: &Current<'_>,
+        size: usize,
+        mapped: Option<u64>,
+    ) -> Result<Duration, DeviceError> {
+        let mut times = [Duration::ZERO; TURNS];
+        for time in &mut times {
+            *time = self.turn(cuda, size, mapped)?;
+        }
+        times.sort_unstable();
+        Ok(times[TURNS / 2])
+    }
+
+    fn turn(
+        &mut self,
+        cuda: &Current<'_>,
+        size: usize,
+        mapped: Option<u64>,
+    ) -> Result<Duration, DeviceError> {
+        let count = size / SLOT;
+        let word = |number: usize| u32::try_from(number).unwrap_or(0);
+        let mut parameters = BatchParameters {
+            slots: mapped.unwrap_or(self.memory.pointer()),
+            slots_at: 0,
+            count: word(count),
+            slot_bytes: word(SLOT),
+            prefix_bytes: 0,
+            output: self.output.pointer(),
+            outputs_at: word(count * 4),
+            output_bytes: 4,
+        };
+        let started = Instant::now();
+        let mut work = Enqueue::new(cuda, self.queue.raw());
+        if mapped.is_none() {
+            // SAFETY: pinned memory, written by nobody, and device memory as long; both stay until this has ended.
+            unsafe { work.upload(self.host.base().as_ptr(), size, self.memory.pointer()) };
+        }
+        // SAFETY: the function is our own, and all memory that its parameters name stays until it has ended.
+        unsafe { parameters.launch(&mut work, self.kernel.function()) };
+        if let Some(failure) = work.end()? {
+            self.give_up();
+            return Err(failure.into());
+        }
+        // SAFETY: both are there.
+        let mut answer = unsafe { cuda.event_record(self.event.raw(), self.queue.raw()) };
+        while answer.is_ok() {
+            // SAFETY: the event is there.
+            answer = unsafe { cuda.event_query(self.event.raw()) };
+            match answer {
+                Ok(()) => return Ok(started.elapsed()),
+                Err(failure) if failure.is_not_ready() && Instant::now() < self.deadline => {
+                    std::hint::spin_loop();
+                    answer = Ok(());
+                }
+                Err(_) => {}
+            }
+        }
+        self.give_up();
+        Err(DeviceError::Unsupported { what: "time for a measurement" })
+    }
+
+    /// Ends nothing that the device may still use.
+    fn give_up(&mut self) {
+        self.is_given_up = true;
+        self.memory.leak();
+        self.output.leak();
+        self.event.leak();
+        self.queue.leak();
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if !self.is_given_up {
+            // SAFETY: dropped once, here, and not used again.
+            unsafe { ManuallyDrop::drop(&mut self.kernel) };
+            // SAFETY: as above.
+            unsafe { ManuallyDrop::drop(&mut self.host) };
+        }
+    }
+}
