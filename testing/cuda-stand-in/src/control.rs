@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use crate::world::{Fault, Pinned, world};
+use crate::world::{Fault, world};
 
 /// The text of a caller.
 fn text(text: *const c_char) -> String {
@@ -99,17 +99,4 @@ extern "C" fn stand_in_violations(to: *mut c_char, room: usize) -> usize {
 extern "C" fn stand_in_left(to: *mut c_char, room: usize) -> usize {
     let left = world().left();
     give(&left.join("\n"), to, room)
-}
-
-/// Pins memory as if another library of this process had registered it.
-#[unsafe(no_mangle)]
-extern "C" fn stand_in_pin_elsewhere(base: *mut c_void, len_bytes: usize) {
-    let pinned = Pinned { len_bytes, flags: 1, is_allocated: false, is_foreign: true };
-    world().pinned.insert(base.expose_provenance(), pinned);
-}
-
-/// Ends what [`stand_in_pin_elsewhere`] has begun.
-#[unsafe(no_mangle)]
-extern "C" fn stand_in_unpin_elsewhere(base: *mut c_void) {
-    world().pinned.remove(&base.addr());
 }

@@ -51,8 +51,6 @@ pub(crate) struct Pinned {
     pub(crate) flags: u32,
     /// Allocated here, and not registered.
     pub(crate) is_allocated: bool,
-    /// Registered by somebody else than the caller: a test.
-    pub(crate) is_foreign: bool,
 }
 
 pub(crate) struct Context {
@@ -202,14 +200,13 @@ impl World {
     pub(crate) fn left(&self) -> Vec<String> {
         let retained =
             self.contexts.values().filter(|context| context.retained.is_some_and(|count| count > 0));
-        let registered = self.pinned.values().filter(|pinned| !pinned.is_foreign);
         let streams = self.streams.values().filter(|stream| !stream.is_destroyed);
         [
             ("primary context", retained.count()),
             ("stream", streams.count()),
             ("event", self.events.len()),
             ("device memory", self.device_memory.len()),
-            ("pinned range", registered.count()),
+            ("pinned range", self.pinned.len()),
             ("module", self.modules.len()),
         ]
         .into_iter()

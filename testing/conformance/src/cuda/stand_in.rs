@@ -100,16 +100,6 @@ impl StandIn {
         call!(self, "stand_in_collect": fn(bool), collect);
     }
 
-    /// Pins memory as another library of this process would.
-    pub fn pin_elsewhere(&self, base: *mut u8, len_bytes: usize) {
-        call!(self, "stand_in_pin_elsewhere": fn(*mut c_void, usize), base.cast(), len_bytes);
-    }
-
-    /// Ends that.
-    pub fn unpin_elsewhere(&self, base: *mut u8) {
-        call!(self, "stand_in_unpin_elsewhere": fn(*mut c_void), base.cast());
-    }
-
     /// The violations that were noted since they were last asked for.
     pub fn violations(&self) -> Vec<String> {
         let mut text = vec![0_u8; 1 << 16];

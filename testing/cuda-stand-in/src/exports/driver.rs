@@ -113,7 +113,8 @@ extern "C" fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, device: i32) -
 #[unsafe(no_mangle)]
 extern "C" fn cuDevicePrimaryCtxRelease_v2(device: i32) -> u32 {
     answer(call("cuDevicePrimaryCtxRelease_v2").map(|mut world| {
-        let found = world.contexts.values_mut().find(|there| there.device == device && there.retained.is_some());
+        let found =
+            world.contexts.values_mut().find(|there| there.device == device && there.retained.is_some());
         match found.and_then(|there| there.retained.as_mut()).filter(|count| **count > 0) {
             Some(count) => *count -= 1,
             None => world.violate("a primary context was released more often than retained".to_owned()),

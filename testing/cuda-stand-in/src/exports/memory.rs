@@ -62,7 +62,7 @@ extern "C" fn cuMemHostAlloc(memory: *mut *mut c_void, len_bytes: usize, flags: 
             return Err(INVALID_VALUE);
         }
         let base = map(len_bytes)?;
-        let pinned = Pinned { len_bytes, flags, is_allocated: true, is_foreign: false };
+        let pinned = Pinned { len_bytes, flags, is_allocated: true };
         world.pinned.insert(base, pinned);
         put(memory, std::ptr::with_exposed_provenance_mut(base))
     }))
@@ -100,7 +100,7 @@ extern "C" fn cuMemHostRegister_v2(memory: *mut c_void, len_bytes: usize, flags:
         if below.is_some_and(|(other, pinned)| other + pinned.len_bytes > base) {
             return Err(ALREADY_REGISTERED);
         }
-        let pinned = Pinned { len_bytes, flags, is_allocated: false, is_foreign: false };
+        let pinned = Pinned { len_bytes, flags, is_allocated: false };
         world.pinned.insert(base, pinned);
         Ok(())
     }))
@@ -110,7 +110,7 @@ extern "C" fn cuMemHostRegister_v2(memory: *mut c_void, len_bytes: usize, flags:
 extern "C" fn cuMemHostUnregister(memory: *mut c_void) -> u32 {
     answer(call_in_context("cuMemHostUnregister").and_then(|(mut world, _)| {
         let base = memory.addr();
-        let own = world.pinned.get(&base).filter(|pinned| !pinned.is_allocated && !pinned.is_foreign);
+        let own = world.pinned.get(&base).filter(|pinned| !pinned.is_allocated);
         let Some(len_bytes) = own.map(|pinned| pinned.len_bytes) else {
             world.violate("cuMemHostUnregister of what the caller has not registered".to_owned());
             return Err(NOT_REGISTERED);

@@ -60,8 +60,7 @@ macro_rules! functions {
                     $($name: {
                         let name = concat!($symbol, "\0").as_bytes();
                         // SAFETY: the driver's function of that name has this type: its interface is kept for ever.
-                        let function =
-                            unsafe { library.get::<unsafe extern "C" fn($($type),*) -> c_uint>(name) };
+                        let function = unsafe { library.get::<unsafe extern "C" fn($($type),*) -> c_uint>(name) };
                         *function.map_err(|_| Missing::Function($symbol))?
                     },)*
                 })
@@ -70,7 +69,6 @@ macro_rules! functions {
             $(
                 $(#[$doc])*
                 #[doc = concat!("\n\n# Safety\n\nThat of `", $symbol, "`.")]
-                #[expect(clippy::too_many_arguments, clippy::allow_attributes, reason = "some of the driver's have many")]
                 pub(super) unsafe fn $name(&self, $($parameter: $type),*) -> Result<(), Failure> {
                     // SAFETY: by this function's contract.
                     Failure::check($symbol, unsafe { (self.$name)($($parameter),*) })

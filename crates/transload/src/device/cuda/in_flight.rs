@@ -69,7 +69,7 @@ impl<'a> Enqueue<'a> {
         match hold {
             None => copy(target, len_bytes),
             Some(hold) => {
-                hold.cut(target, len_bytes).for_each(|(part, len_bytes)| copy(part.cast_mut(), len_bytes))
+                hold.cut(target, len_bytes).for_each(|(part, len_bytes)| copy(part.cast_mut(), len_bytes));
             }
         }
     }

@@ -104,10 +104,10 @@ impl CudaStream {
         if launch.route() == Route::Copied {
             self.enqueue_upload(&mut work, launch.upload(), gathered.as_ref());
         }
-        let (word, words) = (parameters.output_bytes, launch.upload().messages());
+        let (whole, messages) = (parameters.output_bytes, launch.upload().messages());
         work.call(|cuda, stream| {
             // SAFETY: the memory for outputs begins with a word for each message.
-            unsafe { cuda.fill(output, word, words, stream) }
+            unsafe { cuda.fill(output, whole, messages, stream) }
         });
         // SAFETY: the function is there, with its module, as long as the kernel, which the transfer has. The batch is in the
         // device queue, or where the device reaches it, and stays with the transfer (I1, I2); outputs have their memory. That

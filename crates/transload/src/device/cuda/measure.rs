@@ -113,15 +113,15 @@ impl Bench {
         mapped: Option<u64>,
     ) -> Result<Duration, DeviceError> {
         let count = size / SLOT;
-        let word = |number: usize| u32::try_from(number).unwrap_or(0);
+        let narrow = |number: usize| u32::try_from(number).unwrap_or(0);
         let mut parameters = BatchParameters {
             slots: mapped.unwrap_or(self.memory.pointer()),
             slots_at: 0,
-            count: word(count),
-            slot_bytes: word(SLOT),
+            count: narrow(count),
+            slot_bytes: narrow(SLOT),
             prefix_bytes: 0,
             output: self.output.pointer(),
-            outputs_at: word(count * 4),
+            outputs_at: narrow(count * 4),
             output_bytes: 4,
         };
         let started = Instant::now();
