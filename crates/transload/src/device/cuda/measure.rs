@@ -4,6 +4,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::codes::Failure;
 use super::context::Current;
 use super::device::Shared;
 use super::in_flight::Enqueue;
@@ -58,15 +59,19 @@ impl Bench {
         let kernel = kernel::load(context, PTX, ENTRY)?;
         let host = Allocation::new(context, LARGEST)?;
         let cuda = context.enter()?;
+        let memory = Handle::<Memory>::allocate(&cuda, context, LARGEST)?;
+        let output = Handle::<Memory>::allocate(&cuda, context, LARGEST / SLOT * 8)?;
+        let event = Handle::<Event>::create(&cuda, context)?;
+        let queue = Handle::<Queue>::create(&cuda, context)?;
         Ok(Self {
             device: device.clone(),
             kernel: ManuallyDrop::new(kernel),
             host: ManuallyDrop::new(host),
             is_given_up: false,
-            memory: Handle::<Memory>::allocate(&cuda, context, LARGEST)?,
-            output: Handle::<Memory>::allocate(&cuda, context, LARGEST / SLOT * 8)?,
-            event: Handle::<Event>::create(&cuda, context)?,
-            queue: Handle::<Queue>::create(&cuda, context)?,
+            memory,
+            output,
+            event,
+            queue,
             deadline: Instant::now() + LONGEST,
         })
     }
@@ -132,26 +137,49 @@ impl Bench {
         }
         // SAFETY: the function is our own, and all memory that its parameters name stays until it has ended.
         unsafe { parameters.launch(&mut work, self.kernel.function()) };
-        if let Some(failure) = work.end()? {
-            self.give_up();
-            return Err(failure.into());
+        let ended = match work.end()? {
+            Some(failure) => Err(failure),
+            None => self.event_passes(cuda),
+        };
+        let elapsed = started.elapsed();
+        if ended.is_err() {
+            self.settle(cuda);
         }
+        ended?;
+        Ok(elapsed)
+    }
+
+    /// Waits until an event has passed that is put behind what is in the stream.
+    fn event_passes(&self, cuda: &Current<'_>) -> Result<(), Failure> {
         // SAFETY: both are there.
-        let mut answer = unsafe { cuda.event_record(self.event.raw(), self.queue.raw()) };
-        while answer.is_ok() {
+        unsafe { cuda.event_record(self.event.raw(), self.queue.raw()) }?;
+        self.poll(|| {
             // SAFETY: the event is there.
-            answer = unsafe { cuda.event_query(self.event.raw()) };
-            match answer {
-                Ok(()) => return Ok(started.elapsed()),
+            unsafe { cuda.event_query(self.event.raw()) }
+        })
+    }
+
+    /// Waits until the stream is idle; if that cannot be known, what the device may still use is left to it.
+    fn settle(&mut self, cuda: &Current<'_>) {
+        let idle = self.poll(|| {
+            // SAFETY: the stream is there.
+            unsafe { cuda.stream_query(self.queue.raw()) }
+        });
+        if idle.is_err() {
+            self.give_up();
+        }
+    }
+
+    /// Asks until the answer is another than "not ready", or it takes too long.
+    fn poll(&self, ask: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
+        loop {
+            match ask() {
                 Err(failure) if failure.is_not_ready() && Instant::now() < self.deadline => {
-                    std::hint::spin_loop();
-                    answer = Ok(());
+                    std::hint::spin_loop()
                 }
-                Err(_) => {}
+                answer => return answer,
             }
         }
-        self.give_up();
-        Err(DeviceError::Unsupported { what: "time for a measurement" })
     }
 
     /// Ends nothing that the device may still use.
