@@ -40,10 +40,11 @@ pub(crate) fn test(root: &Path, hardware: Hardware) -> Result<bool> {
         Hardware::Cuda => CUDA,
     };
     let package = "-p transload-conformance";
-    let names: String = suite.tests.iter().map(|name| format!(" --test {name}")).collect();
-    let build = CommandLine::cargo(&format!("test {package} --bin {}{names} --no-run", suite.probe));
-    say!("== build: {build}");
-    let built = build.run_watched(root, |line| executable(line).is_some())?;
+    let command = CommandLine::cargo(&format!("test --no-run {package} --bin {}", suite.probe));
+    let command =
+        suite.tests.iter().fold(command, |command, name| command.argument("--test").argument(*name));
+    say!("== build: {command}");
+    let built = command.run_watched(root, |line| executable(line).is_some())?;
     if !built.success {
         return Ok(false);
     }

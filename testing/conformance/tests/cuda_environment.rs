@@ -1,5 +1,6 @@
 //! What CUDA says on machines that this one is made to look like, each in a process of its own.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test panics where it fails")]
 
 use std::fs;
 use std::os::unix::fs::symlink;

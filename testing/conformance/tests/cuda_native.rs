@@ -1,6 +1,7 @@
 //! What CUDA has and other back ends have not: registered ranges, contexts, native handles, kernels. On the stand-in for the
 //! driver, or on a real one where `TRANSLOAD_CUDA=real`.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test panics where it fails")]
 
 use std::ffi::c_void;
 use std::ops::Range;

@@ -1,6 +1,7 @@
 //! The CUDA back end where the driver refuses, fails, is lost or has ended: on the stand-in, which does so when it is told to.
 //! And that the stand-in finds out who breaks the rules.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test panics where it fails")]
 
 mod cuda_faults;
 
@@ -18,7 +19,7 @@ use transload::memory::{Policy, Slab};
 use transload::region::{Access, RegisterError, Registrar, Registration};
 use transload_conformance::cuda::{self, OwnStream, StandIn, ValueGate, entered, stand_in};
 use transload_conformance::device::{Rig, all_of, bring, finish, next};
-use transload_conformance::watchdog::watch;
+use transload_conformance::watchdog::{until, watch};
 
 const OPTIONS: StreamOptions = StreamOptions { queue_bytes: 1024, in_flight: 4 };
 const PAGE: usize = 4096;
@@ -98,6 +99,8 @@ tests! {
             drop(region);
             noted("something in flight uses");
             gate.open();
+            // SAFETY: the stream is there.
+            assert!(until(|| unsafe { sys::cuStreamQuery(own.raw()) } == CUresult::CUDA_SUCCESS));
             // SAFETY: the stand-in refuses.
             let _ = unsafe { sys::cuMemHostUnregister(plain.as_ptr().cast()) };
             noted("has not registered");
@@ -212,6 +215,7 @@ tests! {
 
     /// Memory that may only be read is pinned for reading; nobody can then have it for writing.
     fn memory_that_may_only_be_read_is_pinned_so(driver) {
+        const READ_ONLY_IS_KNOWN: i32 = 113;
         let (device, slab) = (cuda::device(), slab());
         driver.fail("cuMemHostRegister_v2", 0, 1);
         let region = device.register(&slab, Access::READ).unwrap();
@@ -223,12 +227,21 @@ tests! {
         assert_eq!(region.registration(), &Registration::Pinned);
         drop(region);
         // A driver that knows no such flag is not asked a second time.
-        const READ_ONLY_IS_KNOWN: i32 = 113;
         driver.attribute(READ_ONLY_IS_KNOWN, 0);
         driver.fail("cuMemHostRegister_v2", 0, 1);
         let region = device.register(&slab, Access::READ).unwrap();
         assert!(matches!(region.registration(), Registration::Staged { .. }), "{region:?}");
         driver.attribute(READ_ONLY_IS_KNOWN, 1);
+    }
+
+    /// A device that uses the page tables of the host pins nothing, and reaches everything.
+    fn a_device_with_the_page_tables_of_the_host_has_memory_mapped(driver) {
+        const USES_HOST_PAGE_TABLES: i32 = 100;
+        let device = cuda::device();
+        driver.attribute(USES_HOST_PAGE_TABLES, 1);
+        let region = device.register_pinned(&slab(), Access::READ).unwrap();
+        assert_eq!(region.registration(), &Registration::Mapped);
+        driver.attribute(USES_HOST_PAGE_TABLES, 0);
     }
 
     /// The event behind a batch cannot be recorded at once: it is by a later poll, and the batch is not lost.

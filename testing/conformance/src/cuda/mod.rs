@@ -34,7 +34,9 @@ pub fn device() -> CudaDevice {
     if !is_real() {
         stand_in();
     }
-    CudaDevice::open(0).unwrap()
+    let device = CudaDevice::open(0).unwrap();
+    assert!(!is_real() || !device.info().name.starts_with("stand-in"), "what was found is the stand-in");
+    device
 }
 
 // No case is skipped: whoever asked for a real driver wants to know that there is none.

@@ -69,6 +69,7 @@ macro_rules! functions {
             $(
                 $(#[$doc])*
                 #[doc = concat!("\n\n# Safety\n\nThat of `", $symbol, "`.")]
+                #[allow(clippy::too_many_arguments, reason = "as many as the driver's function has")]
                 pub(super) unsafe fn $name(&self, $($parameter: $type),*) -> Result<(), Failure> {
                     // SAFETY: by this function's contract.
                     Failure::check($symbol, unsafe { (self.$name)($($parameter),*) })

@@ -92,6 +92,13 @@ impl Shared {
         Registered::of(region).is_some_and(|other| std::ptr::eq(&raw const *other.device, self))
     }
 
+    /// What registered memory is to the device. One that uses the host's page tables pins nothing: the driver then only
+    /// brings the pages in, and the device reaches whatever the process does.
+    fn registration(&self) -> Registration {
+        let attribute = Attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES;
+        if self.context.attribute(attribute) == 0 { Registration::Pinned } else { Registration::Mapped }
+    }
+
     /// Up to how many bytes kernels read a batch where it is. Measured at the first question.
     pub(super) fn mapped_up_to_bytes(self: &Arc<Self>) -> usize {
         let can_map = self.context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY) != 0;
@@ -252,7 +259,7 @@ impl Registrar for CudaDevice {
         let (hold, mapped, registration) = match self.pin(&cuda, slab, access)? {
             Outcome::Pinned(hold) => {
                 let mapped = Self::map(&cuda, &hold, access);
-                (Some(hold), mapped, Registration::Pinned)
+                (Some(hold), mapped, self.shared.registration())
             }
             Outcome::NotPinned(failure) if failure.is_loss() => return Err(refused(failure)),
             Outcome::NotPinned(failure) => {

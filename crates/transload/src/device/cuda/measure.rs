@@ -175,7 +175,7 @@ impl Bench {
         loop {
             match ask() {
                 Err(failure) if failure.is_not_ready() && Instant::now() < self.deadline => {
-                    std::hint::spin_loop()
+                    std::hint::spin_loop();
                 }
                 answer => return answer,
             }
