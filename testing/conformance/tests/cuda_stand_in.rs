@@ -38,6 +38,8 @@ macro_rules! tests {
                 let $driver = stand_in();
                 $body
                 assert_eq!($driver.forget_failures(), 0, "all that was to fail has failed");
+                // Where the driver was lost, or did not do what releases: that memory is given to the tests behind this.
+                $driver.forget_registrations();
             });
         }
     )*};
@@ -143,6 +145,7 @@ tests! {
                 driver.fail(function, nth, 1);
                 scenario();
                 driver.forget_failures();
+                driver.forget_registrations();
             }
         }
     }

@@ -36,6 +36,12 @@ extern "C" fn stand_in_forget_failures() -> usize {
     std::mem::take(&mut world().faults).len()
 }
 
+/// Forgets registrations that were not ended: memory at the same addresses can be registered anew.
+#[unsafe(no_mangle)]
+extern "C" fn stand_in_forget_registrations() {
+    world().pinned.retain(|_, pinned| pinned.is_allocated);
+}
+
 /// How often a function was called.
 #[unsafe(no_mangle)]
 extern "C" fn stand_in_calls(function: *const c_char) -> u64 {

@@ -64,6 +64,11 @@ impl StandIn {
         call!(self, "stand_in_forget_failures": fn() -> usize,)
     }
 
+    /// Forgets registrations that were not ended, since the call that ends them was made to fail.
+    pub fn forget_registrations(&self) {
+        call!(self, "stand_in_forget_registrations": fn(),);
+    }
+
     /// How often a function was called.
     pub fn calls(&self, function: &str) -> u64 {
         let function = CString::new(function).unwrap();

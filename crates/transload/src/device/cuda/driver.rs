@@ -97,7 +97,10 @@ mod tests {
         assert!(advice(Missing::Function("cuInit")).contains("cuInit"));
         for code in [3, 34, 100, 803, 999] {
             let reason = refusal(Failure::check("cuInit", code).unwrap_err());
-            assert!(["nstall", "exec", "nvidia-smi"].iter().any(|word| reason.contains(word)), "{reason}");
+            assert!(
+                ["nstall", "exec", "Restart", "nvidia-smi"].iter().any(|word| reason.contains(word)),
+                "{reason}"
+            );
         }
     }
 

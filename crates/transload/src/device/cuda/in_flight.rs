@@ -90,8 +90,8 @@ pub(super) struct InFlight {
     pub(super) transfer: Transfer,
     /// Recorded behind the transfer. Nothing while the driver refuses to: it is tried again by each poll.
     pub(super) event: Option<Handle<Event>>,
-    /// What the driver has refused of it after it had taken something.
-    pub(super) refused: Option<Failure>,
+    /// What the driver has refused of it after it had taken something, or has said of it before it had ended.
+    pub(super) failure: Option<Failure>,
     /// What the driver reads instead of an upload's own pieces.
     pub(super) gathered: Option<Allocation>,
     /// What the driver writes instead of the landing.
@@ -113,11 +113,11 @@ pub(super) enum Ended {
 
 impl InFlight {
     /// How it ended; `None` while it has not. `stream` is the one that it is in.
-    pub(super) fn ended(&self, cuda: &Current<'_>, stream: CUstream) -> Option<Ended> {
+    pub(super) fn ended(&mut self, cuda: &Current<'_>, stream: CUstream) -> Option<Ended> {
         let event = self.event.as_ref()?;
         // SAFETY: the event is there.
         let asked = unsafe { cuda.event_query(event.raw()) };
-        judge(self.refused, asked, || {
+        judge(&mut self.failure, asked, || {
             // SAFETY: the stream is there.
             unsafe { cuda.stream_query(stream) }
         })
@@ -135,22 +135,24 @@ impl InFlight {
 }
 
 /// Judges a transfer by the answer about its event. An error that is no loss may be of something else: then `stream` says
-/// whether anything is left to be done.
+/// whether anything is left to be done. It is kept in `failed`: the driver may tell it once only.
 fn judge(
-    refused: Option<Failure>,
+    failed: &mut Option<Failure>,
     event: Result<(), Failure>,
     stream: impl FnOnce() -> Result<(), Failure>,
 ) -> Option<Ended> {
     match event {
-        Ok(()) => Some(refused.map_or(Ended::Landed, Ended::Failed)),
+        Ok(()) => Some(failed.map_or(Ended::Landed, Ended::Failed)),
         Err(failure) if failure.is_not_ready() => None,
         Err(failure) if failure.is_loss() || failure.is_forked() => Some(Ended::Unknown(failure)),
-        Err(failure) => match stream() {
-            Ok(()) => Some(Ended::Failed(failure)),
-            // It is asked again later, when the driver may have another answer about the event. Then that counts.
-            Err(other) if other.is_not_ready() => None,
-            Err(other) => Some(Ended::Unknown(other)),
-        },
+        Err(failure) => {
+            let failure = *failed.get_or_insert(failure);
+            match stream() {
+                Ok(()) => Some(Ended::Failed(failure)),
+                Err(other) if other.is_not_ready() => None,
+                Err(other) => Some(Ended::Unknown(other)),
+            }
+        }
     }
 }
 
@@ -165,23 +167,30 @@ mod tests {
     #[test]
     fn a_transfer_has_ended_when_the_driver_says_so() {
         let unasked = || panic!("the stream need not be asked");
-        assert_eq!(judge(None, Ok(()), unasked), Some(Ended::Landed));
-        assert_eq!(judge(None, failure(600), unasked), None);
+        assert_eq!(judge(&mut None, Ok(()), unasked), Some(Ended::Landed));
+        assert_eq!(judge(&mut None, failure(600), unasked), None);
         let refused = failure(2).unwrap_err();
-        assert_eq!(judge(Some(refused), failure(600), unasked), None, "the rest of it is still read");
-        assert_eq!(judge(Some(refused), Ok(()), unasked), Some(Ended::Failed(refused)));
+        assert_eq!(judge(&mut Some(refused), failure(600), unasked), None, "the rest of it is still read");
+        assert_eq!(judge(&mut Some(refused), Ok(()), unasked), Some(Ended::Failed(refused)));
         for code in [4, 700, 719, 999] {
             let lost = failure(code).unwrap_err();
-            assert_eq!(judge(None, Err(lost), unasked), Some(Ended::Unknown(lost)));
+            assert_eq!(judge(&mut None, Err(lost), unasked), Some(Ended::Unknown(lost)));
         }
     }
 
     #[test]
     fn an_error_is_believed_when_nothing_is_left_to_do() {
         let error = failure(1).unwrap_err();
-        assert_eq!(judge(None, Err(error), || Ok(())), Some(Ended::Failed(error)));
-        assert_eq!(judge(None, Err(error), || failure(600)), None);
+        assert_eq!(judge(&mut None, Err(error), || Ok(())), Some(Ended::Failed(error)));
         let other = failure(400).unwrap_err();
-        assert_eq!(judge(None, Err(error), || Err(other)), Some(Ended::Unknown(other)));
+        assert_eq!(judge(&mut None, Err(error), || Err(other)), Some(Ended::Unknown(other)));
+    }
+
+    #[test]
+    fn an_error_that_is_told_once_is_not_forgotten() {
+        let (error, mut failed) = (failure(1).unwrap_err(), None);
+        assert_eq!(judge(&mut failed, Err(error), || failure(600)), None);
+        let unasked = || panic!("the stream need not be asked");
+        assert_eq!(judge(&mut failed, Ok(()), unasked), Some(Ended::Failed(error)));
     }
 }

@@ -232,7 +232,7 @@ impl CudaStream {
             let event = self.record(&cuda);
             self.in_flight.front_mut()?.event = event;
         }
-        self.in_flight.front()?.ended(&cuda, self.queue.raw())
+        self.in_flight.front_mut()?.ended(&cuda, self.queue.raw())
     }
 
     /// Hands back a transfer that has ended.
@@ -275,8 +275,8 @@ impl CudaStream {
 }
 
 /// What a transfer of this memory is before it has a number and an event.
-pub(super) fn in_flight(transfer: Transfer, refused: Option<Failure>) -> InFlight {
-    InFlight { ticket: 0, transfer, event: None, refused, gathered: None, landing: None, kernel: None }
+pub(super) fn in_flight(transfer: Transfer, failure: Option<Failure>) -> InFlight {
+    InFlight { ticket: 0, transfer, event: None, failure, gathered: None, landing: None, kernel: None }
 }
 
 /// Brings what has come back through pinned memory of the stream to where it was to go.
