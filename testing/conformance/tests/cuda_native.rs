@@ -323,6 +323,24 @@ tests! {
         }
     }
 
+    /// The code of a launch in flight stays loaded, whoever drops the kernel, the device or the stream's handle on it.
+    fn a_kernel_stays_until_its_launches_have_ended(device) {
+        let own = OwnStream::new(&device);
+        let mut gate = ValueGate::new(&device, &own);
+        let mut rig = Rig::new(&device, 8, 64);
+        // SAFETY: the stream stays.
+        let mut stream = unsafe { device.open_stream_on(own.raw(), None, &OPTIONS) }.unwrap();
+        let kernel = sum(&device);
+        gate.close();
+        let (upload, bytes) = rig.upload(8, 0);
+        stream.launch(&kernel, Launch::new(upload, Output::new(&device, 8, 4).unwrap(), 0)).unwrap();
+        drop((kernel, device));
+        assert!(stream.poll().is_none());
+        gate.open();
+        let Transfer::Launch(launch) = next(&mut stream).transfer else { panic!("the launch comes back") };
+        assert_eq!(launch.replies().next().unwrap(), Reply::Output(&twin(&bytes[..64]).to_le_bytes()));
+    }
+
     /// Launches in flight together share the memory for outputs, also when it grows.
     fn launches_in_flight_keep_their_outputs_apart(device) {
         let kernel = sum(&device);

@@ -15,8 +15,8 @@ pub(crate) enum Work {
     Copy { from: usize, to: usize, len_bytes: usize },
     /// A word, so many times.
     Fill { to: usize, word: u32, words: usize },
-    /// A kernel's twin.
-    Kernel(Twin),
+    /// A kernel's twin, and the module that the kernel is of.
+    Kernel { twin: Twin, module: usize },
     /// Waits until the word at this address is at least so much.
     Wait { at: usize, least: u32 },
 }
@@ -27,7 +27,7 @@ impl Work {
         match self {
             Self::Copy { from, to, len_bytes } => vec![*from..from + len_bytes, *to..to + len_bytes],
             Self::Fill { to, words, .. } => std::iter::once(*to..to + words * 4).collect(),
-            Self::Kernel(twin) => twin.uses(),
+            Self::Kernel { twin, .. } => twin.uses(),
             Self::Wait { at, .. } => std::iter::once(*at..at + 4).collect(),
         }
     }
@@ -46,7 +46,7 @@ impl Work {
                     unsafe { address::<[u8; 4]>(to + nth * 4).write(word.to_le_bytes()) };
                 }
             }
-            Self::Kernel(twin) => twin.run(),
+            Self::Kernel { twin, .. } => twin.run(),
             Self::Wait { .. } => {}
         }
     }

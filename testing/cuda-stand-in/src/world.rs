@@ -134,7 +134,8 @@ pub(crate) fn call(function: &str) -> Result<MutexGuard<'static, World>, u32> {
     if !world.is_initialised && function != "cuInit" {
         return Err(NOT_INITIALIZED);
     }
-    if world.sticky != SUCCESS {
+    // The contexts of a thread are its own business, whatever has become of the device.
+    if world.sticky != SUCCESS && !["cuCtxGetCurrent", "cuCtxPushCurrent_v2"].contains(&function) {
         return Err(world.sticky);
     }
     Ok(world)
@@ -194,6 +195,12 @@ impl World {
     pub(crate) fn is_in_flight(&self, bytes: &Range<usize>) -> bool {
         let overlap = |used: &Range<usize>| used.start < bytes.end && bytes.start < used.end;
         self.streams.values().flat_map(|stream| &stream.queue).any(|work| work.uses().iter().any(overlap))
+    }
+
+    /// Whether a kernel of a module has not ended.
+    pub(crate) fn is_running(&self, module: usize) -> bool {
+        let is_of = |work: &Work| matches!(work, Work::Kernel { module: of, .. } if *of == module);
+        self.streams.values().flat_map(|stream| &stream.queue).any(is_of)
     }
 
     /// What is there that ought to have been released.

@@ -66,6 +66,9 @@ fn complain(options: u32, names: *const u32, values: *const *mut c_void) {
 #[unsafe(no_mangle)]
 extern "C" fn cuModuleUnload(module: *mut c_void) -> u32 {
     answer(call_in_context("cuModuleUnload").and_then(|(mut world, _)| {
+        if world.is_running(module.addr()) {
+            world.violate("cuModuleUnload of a module with a kernel in flight".to_owned());
+        }
         if world.modules.remove(&module.addr()).is_none() {
             world.violate("cuModuleUnload of what is no module".to_owned());
             return Err(INVALID_HANDLE);
@@ -128,7 +131,7 @@ extern "C" fn cuLaunchKernel(
 ) -> u32 {
     answer(call_in_context("cuLaunchKernel").and_then(|(mut world, context)| {
         let number = check_stream(&mut world, context, stream)?;
-        let (_, name) = world.functions.get(&function.addr()).ok_or(INVALID_HANDLE)?.clone();
+        let (module, name) = world.functions.get(&function.addr()).ok_or(INVALID_HANDLE)?.clone();
         let is_flat = [grid_y, grid_z, block_y, block_z] == [1; 4];
         if !is_flat || grid_x == 0 || block_x != 64 {
             world.violate(format!("a launch of {grid_x} blocks of {block_x}, or in more than one dimension"));
@@ -170,7 +173,7 @@ extern "C" fn cuLaunchKernel(
         } else {
             return Err(NOT_SUPPORTED);
         };
-        submit(&mut world, number, Work::Kernel(twin));
+        submit(&mut world, number, Work::Kernel { twin, module });
         Ok(())
     }))
 }
