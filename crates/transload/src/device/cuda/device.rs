@@ -1,7 +1,7 @@
 //! The device: a context, and what is registered with it.
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute as Attribute, CUdeviceptr, CUstream};
 
@@ -10,7 +10,7 @@ use super::context::{Context, Current};
 use super::driver;
 use super::info;
 use super::kernel;
-use super::measure;
+use super::measure::{self, Bench};
 use super::memory::{Handle, Memory, Queue};
 use super::pinned::Allocation;
 use super::ranges::{self, Hold, Outcome, Request};
@@ -49,7 +49,8 @@ pub(super) struct Shared {
     info: DeviceInfo,
     context: Arc<Context>,
     options: CudaOptions,
-    mapped_up_to_bytes: OnceLock<usize>,
+    /// Up to how many bytes kernels read a batch where it is, and what that was measured with.
+    mapped_up_to_bytes: OnceLock<(usize, Mutex<Option<Bench>>)>,
 }
 
 /// How a region's memory can be reached.
@@ -100,9 +101,13 @@ impl Shared {
     }
 
     /// Up to how many bytes kernels read a batch where it is. Measured at the first question.
-    pub(super) fn mapped_up_to_bytes(self: &Arc<Self>) -> usize {
-        let can_map = self.context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY) != 0;
-        *self.mapped_up_to_bytes.get_or_init(|| if can_map { measure::mapped_up_to_bytes(self) } else { 0 })
+    pub(super) fn mapped_up_to_bytes(&self) -> usize {
+        let (most, _) = self.mapped_up_to_bytes.get_or_init(|| {
+            let can_map = self.context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY) != 0;
+            let (most, bench) = if can_map { measure::mapped_up_to_bytes(&self.context) } else { (0, None) };
+            (most, Mutex::new(bench))
+        });
+        *most
     }
 }
 
@@ -164,7 +169,8 @@ impl CudaDevice {
     /// already: the device queue is its first `queue_bytes` bytes. Both stay yours.
     ///
     /// Work of yours may be in the stream beside this one's: it takes effect in the order in which it was submitted, and a
-    /// fault in it loses the context, and so the device.
+    /// fault in it loses the context, and so the device. While transfers are in flight, the stream is not to be captured into
+    /// a graph: the driver then does not say how they end, and the device counts as lost.
     ///
     /// # Errors
     ///

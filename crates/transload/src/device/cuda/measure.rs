@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::codes::Failure;
+use super::context::Context;
 use super::context::Current;
-use super::device::Shared;
 use super::in_flight::Enqueue;
 use super::kernel::{self, CudaKernel};
 use super::launch::BatchParameters;
@@ -29,19 +29,27 @@ const TURNS: usize = 9;
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// The largest size up to which the mapped way is never slower, by the medians; 0 if it is for the smallest, or cannot be
-/// measured.
-pub(super) fn mapped_up_to_bytes(device: &Arc<Shared>) -> usize {
-    match Bench::new(device).and_then(|mut bench| bench.run()) {
-        Ok(most) => most,
+/// measured. And what it was measured with, to be kept as long as the device: to free memory, the driver may wait for
+/// everything that runs on the device, and that may be something which does not end.
+pub(super) fn mapped_up_to_bytes(context: &Arc<Context>) -> (usize, Option<Bench>) {
+    let mut bench = Bench::new(context);
+    match bench
+        .as_mut()
+        .map_err(|error| error.to_string())
+        .and_then(|bench| bench.run().map_err(|error| error.to_string()))
+    {
+        Ok(most) => (most, bench.ok()),
         Err(error) => {
             tracing::debug!("kernels will not read host memory where it is: {error}");
-            0
+            (0, bench.ok())
         }
     }
 }
 
-struct Bench {
-    device: Arc<Shared>,
+/// What is needed to measure.
+#[derive(Debug)]
+pub(super) struct Bench {
+    context: Arc<Context>,
     /// Both are left to the device for ever if it may still use them.
     kernel: ManuallyDrop<CudaKernel>,
     host: ManuallyDrop<Allocation>,
@@ -54,8 +62,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(device: &Arc<Shared>) -> Result<Self, DeviceError> {
-        let context = device.context();
+    fn new(context: &Arc<Context>) -> Result<Self, DeviceError> {
         let kernel = kernel::load(context, PTX, ENTRY)?;
         let host = Allocation::new(context, LARGEST)?;
         let cuda = context.enter()?;
@@ -64,7 +71,7 @@ impl Bench {
         let event = Handle::<Event>::create(&cuda, context)?;
         let queue = Handle::<Queue>::create(&cuda, context)?;
         Ok(Self {
-            device: device.clone(),
+            context: context.clone(),
             kernel: ManuallyDrop::new(kernel),
             host: ManuallyDrop::new(host),
             is_given_up: false,
@@ -77,8 +84,8 @@ impl Bench {
     }
 
     fn run(&mut self) -> Result<usize, DeviceError> {
-        let device = self.device.clone();
-        let cuda = device.context().enter()?;
+        let context = self.context.clone();
+        let cuda = context.enter()?;
         let mut mapped = 0;
         // SAFETY: the place of an address; the memory was allocated to be mapped.
         unsafe { cuda.host_device_pointer(&raw mut mapped, self.host.base().as_ptr().cast(), 0) }?;

@@ -42,7 +42,8 @@
 //! do, and can be tried again.
 //!
 //! When a stream is dropped, it waits two seconds at most for what is in flight. What has then not provably ended is
-//! quarantined, and the stream of CUDA and its memory are left to the driver for ever. Once the driver has shut down, at the
+//! quarantined, and the stream of CUDA and its memory are left to the driver for ever. Where all has ended, the memory is
+//! freed, and for that the driver may wait for everything else that runs on the device. Once the driver has shut down, at the
 //! end of the process, releasing does nothing and says nothing.
 //!
 //! # Contexts, threads, processes
