@@ -24,6 +24,10 @@
 //! the driver is given this one. Functions called `stand_in_*` ([`control`]) tell it what to do: to delay copies, to fail the
 //! next call of a function, to lose the device, to have other attributes.
 //!
+//! Where it is loaded by a process that knows nothing of it, under the name `libcuda.so.1`, two variables of the environment
+//! are heeded: `TRANSLOAD_CUDA_STAND_IN_DEVICES`, how many devices there are, and `TRANSLOAD_CUDA_STAND_IN_INIT`, what `cuInit`
+//! answers.
+//!
 //! Each stream has a thread, which does what is in the stream in order.
 
 pub mod control;

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
     self, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUfunction_attribute,
-    CUjit_option, CUmodule, CUpointer_attribute, CUstream, CUstreamCaptureStatus,
+    CUjit_option, CUmodule, CUpointer_attribute, CUstream,
 };
 
 use super::codes::Failure;
@@ -95,7 +95,7 @@ functions! {
     stream_create = "cuStreamCreate"(stream: *mut CUstream, flags: c_uint);
     stream_destroy = "cuStreamDestroy_v2"(stream: CUstream);
     stream_context = "cuStreamGetCtx"(stream: CUstream, context: *mut CUcontext);
-    stream_is_capturing = "cuStreamIsCapturing"(stream: CUstream, status: *mut CUstreamCaptureStatus);
+    stream_is_capturing = "cuStreamIsCapturing"(stream: CUstream, status: *mut c_uint);
     stream_query = "cuStreamQuery"(stream: CUstream);
     event_create = "cuEventCreate"(event: *mut CUevent, flags: c_uint);
     event_destroy = "cuEventDestroy_v2"(event: CUevent);

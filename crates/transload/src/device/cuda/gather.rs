@@ -19,6 +19,9 @@ const LEAST: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub(super) struct Gatherer {
     spare: Vec<Allocation>,
+    /// What was too short. To free it, the driver may wait for all that runs on the device, so it goes with the stream; each
+    /// is half as long as what came in its place, or less.
+    outgrown: Vec<Allocation>,
     /// Transfers that went through such memory because their own was not pinned.
     staged: u64,
 }
@@ -72,8 +75,8 @@ impl Gatherer {
         if let Some(fits) = self.spare.iter().position(|spare| spare.len_bytes() >= len_bytes) {
             return Ok(self.spare.swap_remove(fits));
         }
-        // One that is too short makes room, so that there are never more than transfers.
-        drop(self.spare.pop());
+        // One that is too short makes room, so that no more are in use than transfers.
+        self.outgrown.extend(self.spare.pop());
         let wanted = len_bytes.checked_next_power_of_two().unwrap_or(len_bytes).max(LEAST);
         Allocation::new(context, wanted)
     }

@@ -20,11 +20,11 @@ pub(super) fn stream(cuda: &Current<'_>, context: &Context, stream: CUstream) ->
     if of != context.raw() {
         return refuse("it is of another context than the device".to_owned());
     }
-    let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+    let mut status = 0;
     // SAFETY: the place of a status; the stream is there.
     match unsafe { cuda.stream_is_capturing(stream, &raw mut status) } {
         Err(failure) => refuse(failure.to_string()),
-        Ok(()) if status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE => {
+        Ok(()) if status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as u32 => {
             refuse("it is being captured into a graph: end the capture first".to_owned())
         }
         Ok(()) => Ok(()),
