@@ -7,6 +7,8 @@ use transload::device::{Device, StreamOptions};
 use transload::memory::SlabError;
 use transload::staging::{PinnedStagingBuffer, StagingError};
 use transload_conformance::device::Gated;
+#[cfg(target_os = "linux")]
+use transload_conformance::device::growth;
 use transload_conformance::device::ownership::reuse;
 #[cfg(target_os = "linux")]
 use transload_conformance::device::scatter::reuse as reuse_shared;
@@ -37,6 +39,16 @@ fn a_stream_that_gives_shared_buffers_back_too_early_is_found_out() {
     ] {
         assert!(findings.contains(&finding), "{findings:?}");
     }
+}
+
+/// The twin of [`a_hundred_thousand_submits_take_no_memory`]: something of 64 bytes is kept of each.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_device_that_keeps_something_of_each_submit_is_found_out() {
+    let gained = growth::gained(&HostDevice::new(), || {
+        std::hint::black_box(Box::leak(Box::new([1_u64; 8])));
+    });
+    assert!(gained > growth::MOST_BYTES, "{gained}");
 }
 
 #[test]

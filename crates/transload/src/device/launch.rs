@@ -14,7 +14,7 @@ const ALIGNMENT: usize = 256;
 pub struct Output {
     landing: Landing,
     messages: usize,
-    output_bytes: usize,
+    place_bytes: usize,
 }
 
 impl Output {
@@ -35,17 +35,17 @@ impl Output {
             wanted: u64::MAX,
             available: device.info().max_allocation_bytes,
         })?;
-        Ok(Self { landing: Landing::new(device, wanted)?, messages, output_bytes })
+        Ok(Self { landing: Landing::new(device, wanted)?, messages, place_bytes: output_bytes })
     }
 
     /// The most bytes for each message.
     pub fn output_bytes(&self) -> usize {
-        self.output_bytes
+        self.place_bytes
     }
 
     /// Where the outputs of so many messages lie.
     pub fn layout(&self, messages: usize) -> OutputLayout {
-        OutputLayout::new(messages, self.output_bytes)
+        OutputLayout::new(messages, self.place_bytes)
     }
 }
 
@@ -153,7 +153,7 @@ impl Launch {
         let bytes = self.output.landing.as_slice();
         let (lengths, outputs) = bytes.split_at(self.layout().outputs_at());
         let (lengths, _) = lengths.as_chunks::<4>();
-        let outputs = outputs.chunks_exact(self.output.output_bytes);
+        let outputs = outputs.chunks_exact(self.output.place_bytes);
         lengths.iter().zip(outputs).take(self.upload.messages()).map(|(length, output)| {
             match u32::from_le_bytes(*length) {
                 DROPPED => Reply::Dropped,

@@ -35,6 +35,7 @@ mod command;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 mod error;
+mod header;
 pub mod host;
 mod info;
 mod kernel;
@@ -54,6 +55,7 @@ mod transfer;
 pub use backend::Backend;
 pub use command::{Dispatch, Fill};
 pub use error::{CopyError, DeviceError, Refused};
+pub use header::{GLSL_HEADER, OPENCL_AND_CUDA_HEADER};
 pub use info::{DeviceInfo, Kind};
 pub use kernel::{Code, Kernel, KernelFileError, KernelSource};
 pub use landing::Landing;

@@ -5,17 +5,17 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::after::After;
 use super::control::Control;
 use super::feed::{Dry, Feed, FeedGauge};
 use super::flight::{Flight, State};
 use super::idle::{Idle, LONG, SHORT};
 use super::measure::Measure;
-use super::pump::ReadBack;
 use super::queue::QueueSpace;
 use super::sink::LandedCallback;
 use super::{Landed, Pump, PumpError, PumpOptions, Report};
 use crate::device::{
-    Completion, CopyError, DeviceError, Download, Landing, Payload, Stream, Transfer, Upload,
+    Completion, CopyError, DeviceError, Download, Landing, Launch, Payload, Stream, Transfer, Upload,
 };
 use crate::region::Region;
 
@@ -31,7 +31,7 @@ pub(super) struct Engine {
     options: PumpOptions,
     control: Arc<Control>,
     on_landed: Option<LandedCallback>,
-    read_back: Option<ReadBack>,
+    after: After,
     message_size: usize,
     batch_messages: usize,
     space: QueueSpace,
@@ -61,7 +61,7 @@ enum Fed {
 
 impl Engine {
     pub(super) fn new(pump: Pump) -> Self {
-        let Pump { feed, stream, region, options, control, on_landed, read_back } = pump;
+        let Pump { feed, stream, region, options, control, on_landed, after } = pump;
         let message_size = feed.message_size();
         let batch_messages = options.batch_messages(message_size, feed.capacity());
         let space = QueueSpace::new(stream.queue_bytes());
@@ -74,7 +74,7 @@ impl Engine {
             options,
             control,
             on_landed,
-            read_back,
+            after,
             message_size,
             batch_messages,
             space,
@@ -156,7 +156,15 @@ impl Engine {
                 flight.state = State::GivenUp;
             }
             (Transfer::Quarantined { .. }, _) => self.give_up(index, "the device is lost"),
-            (Transfer::Launch(_) | Transfer::Fill(_) | Transfer::Dispatch(_), _) => {
+            (Transfer::Launch(launch), Ok(())) => {
+                launch.upload().payload().take_back();
+                self.measure.ages(launch.upload().payload().sampled_ages());
+                flight.state = State::Launched(launch);
+            }
+            (Transfer::Launch(launch), Err(error)) => {
+                self.failed(index, error, State::LaunchAgain(Box::new(launch)));
+            }
+            (Transfer::Fill(_) | Transfer::Dispatch(_), _) => {
                 debug_assert!(false, "nobody has submitted one");
             }
         }
@@ -174,9 +182,14 @@ impl Engine {
             flight.state = again;
             return;
         }
-        match (again, &mut self.read_back) {
-            (State::FetchAgain(landing), Some(read_back)) => read_back.landings.push(landing),
+        match (again, &mut self.after) {
+            (State::FetchAgain(landing), After::ReadBack(read_back)) => read_back.landings.push(landing),
             (State::UploadAgain(upload), _) => upload.into_payload().done(),
+            (State::LaunchAgain(launch), After::Kernel(through)) => {
+                let (upload, output) = launch.into_parts();
+                upload.into_payload().done();
+                through.outputs.push(output);
+            }
             _ => {}
         }
         self.give_up(index, reason);
@@ -226,15 +239,11 @@ impl Engine {
     fn restart(&mut self, index: usize) -> bool {
         let flight = &mut self.flights[index];
         match std::mem::replace(&mut flight.state, State::GivenUp) {
-            State::UploadAgain(upload) => match self.stream.submit(*upload) {
-                Ok(ticket) => flight.state = State::Uploading(ticket),
-                Err(refused) => {
-                    self.refused(index, refused.error, State::UploadAgain(Box::new(refused.transfer)));
-                }
-            },
+            State::UploadAgain(upload) => self.upload(index, *upload),
+            State::LaunchAgain(launch) => self.launch(index, *launch),
             State::Landed => {
                 // The last one is kept for the oldest flight: the others wait for it in the memory that they hold.
-                let free = self.read_back.as_mut().map(|read_back| &mut read_back.landings);
+                let free = self.after.landings();
                 let landing = free.filter(|free| index == 0 || free.len() > 1).and_then(Vec::pop);
                 let Some(landing) = landing else {
                     flight.state = State::Landed;
@@ -265,14 +274,23 @@ impl Engine {
     /// Moves the device's tail over the oldest flight if it has come to its end.
     fn end_oldest(&mut self) -> bool {
         let Some(flight) = self.flights.front_mut() else { return false };
-        let delivered = match (&flight.state, &mut self.read_back) {
-            (State::GivenUp, None) => false,
-            (State::GivenUp, Some(read_back)) => {
-                read_back.sink.lost(flight.messages);
+        let delivered = match (&flight.state, &mut self.after) {
+            (State::GivenUp, after) => {
+                after.lost(flight.messages);
                 false
             }
-            (State::Landed, None) => true,
-            (State::Fetched(landing), Some(read_back)) => {
+            (State::Landed, After::Nothing) => true,
+            (State::Launched(launch), After::Kernel(through)) => {
+                match through.receive(launch) {
+                    Ok(filtered) => self.measure.launched(launch.route(), filtered),
+                    Err(error) => {
+                        self.error = Some(error);
+                        return false;
+                    }
+                }
+                true
+            }
+            (State::Fetched(landing), After::ReadBack(read_back)) => {
                 let bytes = flight.messages * self.message_size;
                 if let Err(error) = read_back.sink.receive(&landing.as_slice()[..bytes], self.message_size) {
                     self.error = Some(PumpError::Sink(error));
@@ -297,8 +315,14 @@ impl Engine {
         if let Some(payload) = kept {
             payload.done();
         }
-        if let (State::Fetched(landing), Some(read_back)) = (state, &mut self.read_back) {
-            read_back.landings.push(landing);
+        match (state, &mut self.after) {
+            (State::Fetched(landing), After::ReadBack(read_back)) => read_back.landings.push(landing),
+            (State::Launched(launch), After::Kernel(through)) => {
+                let (upload, output) = launch.into_parts();
+                upload.into_payload().done();
+                through.outputs.push(output);
+            }
+            _ => {}
         }
         true
     }
@@ -316,9 +340,12 @@ impl Engine {
 
     /// Submits the next batch if it is time.
     fn feed(&mut self) -> Fed {
-        let uploading =
-            self.flights.iter().filter(|flight| matches!(flight.state, State::Uploading(_))).count();
-        if uploading >= self.options.in_flight || self.stream.in_flight() >= self.stream.in_flight_limit() {
+        let underway = self.flights.iter().filter(|flight| flight.is_underway()).count();
+        let no_output = self.after.kernel().is_some_and(|through| through.outputs.is_empty());
+        if no_output
+            || underway >= self.options.in_flight
+            || self.stream.in_flight() >= self.stream.in_flight_limit()
+        {
             return Fed::DeviceBusy;
         }
         if !self.feed.reaches(self.batch_messages) {
@@ -380,18 +407,40 @@ impl Engine {
         self.measure.batch(messages);
         self.space.hand_out(&device_range);
         let index = self.flights.len();
-        let submitted = self.stream.submit(upload);
-        let state = submitted.as_ref().map_or(State::GivenUp, |&ticket| State::Uploading(ticket));
         self.flights.push_back(Flight {
             device_range,
             messages,
             first_position,
             failures: 0,
-            state,
+            state: State::GivenUp,
             kept: None,
         });
-        if let Err(refused) = submitted {
-            self.refused(index, refused.error, State::UploadAgain(Box::new(refused.transfer)));
+        let prepared = self
+            .after
+            .kernel()
+            .and_then(|through| through.outputs.pop().map(|output| (output, through.options.prefix_bytes)));
+        match prepared {
+            Some((output, prefix_bytes)) => self.launch(index, Launch::new(upload, output, prefix_bytes)),
+            None => self.upload(index, upload),
+        }
+    }
+
+    fn upload(&mut self, index: usize, upload: Upload) {
+        match self.stream.submit(upload) {
+            Ok(ticket) => self.flights[index].state = State::Uploading(ticket),
+            Err(refused) => {
+                self.refused(index, refused.error, State::UploadAgain(Box::new(refused.transfer)));
+            }
+        }
+    }
+
+    fn launch(&mut self, index: usize, launch: Launch) {
+        let Some(through) = self.after.kernel() else { return };
+        match self.stream.launch(&through.kernel, launch) {
+            Ok(ticket) => self.flights[index].state = State::Launching(ticket),
+            Err(refused) => {
+                self.refused(index, refused.error, State::LaunchAgain(Box::new(refused.transfer)));
+            }
         }
     }
 
@@ -440,9 +489,7 @@ impl Engine {
             }
         }
         self.control.dropped.add_as_only_writer(self.feed.drop_rest(until));
-        if let Some(read_back) = &mut self.read_back
-            && let Err(error) = read_back.sink.finish()
-        {
+        if let Err(error) = self.after.finish() {
             self.error.get_or_insert(PumpError::Sink(error));
         }
     }
@@ -458,6 +505,8 @@ impl Engine {
             batches: self.measure.batch_count(),
             batch_messages_p50,
             batch_messages_max,
+            filtered: self.measure.filtered(),
+            mapped_batches: self.measure.mapped_batches(),
             failed_copies: self.control.failed_copies.value(),
             latency: self.measure.latency(),
             error: self.error,

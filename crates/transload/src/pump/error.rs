@@ -18,6 +18,19 @@ pub enum PumpError {
     /// What came back from the device could not be handed on.
     #[error("the messages that came back from the device could not be written: {0}")]
     Sink(#[source] io::Error),
+    /// A kernel says that it has written beyond the place for its output.
+    #[error(
+        "the kernel `{entry}` claims an output of {length} bytes where there is room for {output_bytes}: give it more room, \
+         or mend it"
+    )]
+    OutputTooLong {
+        /// The kernel.
+        entry: String,
+        /// Bytes claimed.
+        length: u32,
+        /// Bytes that there are.
+        output_bytes: usize,
+    },
     /// A setting that no pump can have.
     #[error("a pump with {what} of 0 can do nothing: use at least 1")]
     ZeroOption {

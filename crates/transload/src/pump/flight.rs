@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::device::{Landing, Payload, Ticket, Upload};
+use crate::device::{Landing, Launch, Payload, Ticket, Upload};
 
 /// One batch that has been given a place in the device queue. Flights end in the order in which they began.
 #[derive(Debug)]
@@ -32,12 +32,23 @@ pub(super) enum State {
     FetchAgain(Landing),
     /// Back.
     Fetched(Landing),
+    /// On its way through a kernel.
+    Launching(Ticket),
+    /// The launch failed and is to be tried again.
+    LaunchAgain(Box<Launch>),
+    /// Through the kernel, with the outputs.
+    Launched(Launch),
     /// Its messages will not arrive; they are counted.
     GivenUp,
 }
 
 impl Flight {
     pub(super) fn has(&self, ticket: Ticket) -> bool {
-        matches!(self.state, State::Uploading(own) | State::Fetching(own) if own == ticket)
+        matches!(self.state, State::Uploading(own) | State::Fetching(own) | State::Launching(own) if own == ticket)
+    }
+
+    /// Whether it is on its way to the device.
+    pub(super) fn is_underway(&self) -> bool {
+        matches!(self.state, State::Uploading(_) | State::Launching(_))
     }
 }

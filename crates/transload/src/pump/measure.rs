@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use crate::device::Route;
+
 /// The longest latency that is told apart from longer ones: an hour.
 const LONGEST_NANOS: u64 = 3_600_000_000_000;
 
@@ -13,6 +15,8 @@ pub(super) struct Measure {
     latency: Histogram<u64>,
     batches: Histogram<u64>,
     largest_batch: u64,
+    filtered: u64,
+    mapped_batches: u64,
 }
 
 /// A latency distribution, from publishing to landing; each figure is within 0.1 % of a sample.
@@ -38,7 +42,13 @@ impl Measure {
             Histogram::new_with_bounds(1, high, 3)
                 .unwrap_or_else(|_| unreachable!("constant bounds that are valid"))
         };
-        Self { latency: with_bounds(LONGEST_NANOS), batches: with_bounds(1 << 32), largest_batch: 0 }
+        Self {
+            latency: with_bounds(LONGEST_NANOS),
+            batches: with_bounds(1 << 32),
+            largest_batch: 0,
+            filtered: 0,
+            mapped_batches: 0,
+        }
     }
 
     pub(super) fn batch(&mut self, messages: usize) {
@@ -50,6 +60,20 @@ impl Measure {
         for age in ages {
             self.latency.saturating_record(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
         }
+    }
+
+    /// A batch has gone through a kernel, which dropped so many of its messages.
+    pub(super) fn launched(&mut self, route: Route, filtered: u64) {
+        self.filtered += filtered;
+        self.mapped_batches += u64::from(route == Route::Mapped);
+    }
+
+    pub(super) fn filtered(&self) -> u64 {
+        self.filtered
+    }
+
+    pub(super) fn mapped_batches(&self) -> u64 {
+        self.mapped_batches
     }
 
     pub(super) fn latency(&self) -> Latency {

@@ -30,6 +30,11 @@
 //! kept in the ring until they are delivered: those that are not when the pump ends, or its process dies, come to the next
 //! consumer.
 //!
+//! # Kernels
+//!
+//! With [`Pump::through_kernel`], each batch is copied to the device, goes through a kernel of the user's, and its outputs
+//! come back, in order, in one transfer.
+//!
 //! # Failures
 //!
 //! A copy that fails is tried again in its own place in the device queue, and holds back those behind it. When it is
@@ -59,6 +64,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod after;
 mod control;
 mod engine;
 mod error;
@@ -81,6 +87,7 @@ mod sink;
 mod slot_layout;
 #[cfg(unix)]
 mod socket_intake;
+mod through_kernel;
 
 pub use error::PumpError;
 pub use feed::Feed;
@@ -98,3 +105,4 @@ pub use sink::{Landed, Sink};
 pub use slot_layout::{LENGTH_BYTES, SlotLayout};
 #[cfg(unix)]
 pub use socket_intake::{Drained, Remainder, SocketIntake, SocketIntakeError};
+pub use through_kernel::{KernelOptions, OutputSink};

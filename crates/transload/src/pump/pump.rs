@@ -3,14 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::after::{After, ReadBack};
 use super::control::Control;
 use super::engine::Engine;
 use super::feed::Feed;
 use super::handle::PumpHandle;
 use super::queue::QueueSpace;
 use super::sink::LandedCallback;
-use super::{Landed, PumpError, PumpOptions, Report, Sink};
-use crate::device::{Device, DeviceError, Landing, Stream, StreamOptions};
+use super::through_kernel::ThroughKernel;
+use super::{KernelOptions, Landed, OutputSink, PumpError, PumpOptions, Report, Sink};
+use crate::device::{Device, DeviceError, Kernel, Landing, Stream, StreamOptions};
 use crate::region::{Access, Region};
 use crate::staging::StagingRing;
 
@@ -22,14 +24,7 @@ pub struct Pump {
     pub(super) options: PumpOptions,
     pub(super) control: Arc<Control>,
     pub(super) on_landed: Option<LandedCallback>,
-    pub(super) read_back: Option<ReadBack>,
-}
-
-/// Brings back what has landed.
-pub(super) struct ReadBack {
-    pub(super) sink: Box<dyn Sink>,
-    /// Memory for downloads that is not in use.
-    pub(super) landings: Vec<Landing>,
+    pub(super) after: After,
 }
 
 impl Pump {
@@ -89,7 +84,7 @@ impl Pump {
         // More than the stream takes are never in flight.
         let options = PumpOptions { in_flight: options.in_flight.min(stream.in_flight_limit()), ..options };
         let control = Arc::new(Control::new());
-        Ok(Self { feed, stream, region, options, control, on_landed: None, read_back: None })
+        Ok(Self { feed, stream, region, options, control, on_landed: None, after: After::Nothing })
     }
 
     /// Calls back for each batch that has landed, in order, on the pump's thread, before its place in the device queue
@@ -127,13 +122,64 @@ impl Pump {
     ///
     /// [`PumpError::Device`] if there is no memory to read back into.
     pub fn read_back(mut self, device: &dyn Device, sink: impl Sink + 'static) -> Result<Self, PumpError> {
-        let message_size = self.feed.message_size();
-        let batch_bytes = self.options.batch_messages(message_size, self.feed.capacity()) * message_size;
+        let batch_bytes = self.batch_messages() * self.feed.message_size();
         let landings = (0..self.options.in_flight)
             .map(|_| Landing::new(device, batch_bytes))
             .collect::<Result<_, _>>()?;
-        self.read_back = Some(ReadBack { sink: Box::new(sink), landings });
+        self.after = After::ReadBack(ReadBack { sink: Box::new(sink), landings });
         Ok(self)
+    }
+
+    /// Sends each batch through a kernel of the device, and what it makes of the messages into a sink, in their order, in
+    /// the place of reading back the messages themselves. A message counts as delivered when the sink has taken its output,
+    /// or the kernel has dropped it.
+    ///
+    /// ```
+    /// use transload::device::{Code, Device, Driver, KernelSource, Launch, Reply, host::{Host, HostKernel}};
+    /// use transload::pump::{KernelOptions, OutputSink, Pump, PumpOptions};
+    /// use transload::staging::PinnedStagingBuffer;
+    ///
+    /// struct Print;
+    /// impl OutputSink for Print {
+    ///     fn receive(&mut self, launch: &Launch) -> std::io::Result<()> {
+    ///         launch.replies().for_each(|reply| assert_eq!(reply, Reply::Output(&[3])));
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let device = Host.open(0)?;
+    /// let sum = HostKernel::per_message(|message, output| {
+    ///     output[0] = message.iter().sum();
+    ///     Some(1)
+    /// });
+    /// let kernel = device.build(&KernelSource { code: Code::Host(sum), entry: "sum".to_owned() })?;
+    /// let (producer, consumer) = PinnedStagingBuffer::new(16, 2)?.split();
+    /// let options = KernelOptions { output_bytes: 4, prefix_bytes: 0 };
+    /// let pump = Pump::open(&*device, consumer, PumpOptions::default())?;
+    /// let pump = pump.through_kernel(&*device, kernel, options, Print)?;
+    /// producer.enqueue(&[1, 2])?;
+    /// drop(producer);
+    /// assert_eq!(pump.run().delivered, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`PumpError::Device`] if there is no memory for the outputs.
+    pub fn through_kernel(
+        mut self,
+        device: &dyn Device,
+        kernel: Kernel,
+        options: KernelOptions,
+        sink: impl OutputSink + 'static,
+    ) -> Result<Self, PumpError> {
+        let size = (self.options.in_flight, self.batch_messages());
+        self.after = After::Kernel(ThroughKernel::new(device, kernel, options, Box::new(sink), size)?);
+        Ok(self)
+    }
+
+    fn batch_messages(&self) -> usize {
+        self.options.batch_messages(self.feed.message_size(), self.feed.capacity())
     }
 
     /// The staging ring, if that is what it takes messages from.
@@ -180,7 +226,8 @@ impl fmt::Debug for Pump {
             .field("feed", &self.feed)
             .field("stream", &self.stream)
             .field("options", &self.options)
-            .field("reads_back", &self.read_back.is_some())
+            .field("reads_back", &matches!(self.after, After::ReadBack(_)))
+            .field("has_kernel", &matches!(self.after, After::Kernel(_)))
             .finish_non_exhaustive()
     }
 }

@@ -17,6 +17,8 @@ pub struct Report {
     pub delivered: u64,
     /// Accepted messages that did not arrive.
     pub dropped: u64,
+    /// Those of the delivered messages for which a kernel gave no output, on purpose.
+    pub filtered: u64,
     /// Messages refused: they were never accepted.
     pub rejected: u64,
     /// Slots whose reservations were dropped: never accepted either.
@@ -33,6 +35,8 @@ pub struct Report {
     pub batch_messages_p50: u64,
     /// The largest number of messages in a batch.
     pub batch_messages_max: u64,
+    /// Those of them that a kernel read where they were, in host memory.
+    pub mapped_batches: u64,
     /// Copies that failed; most are tried again.
     pub failed_copies: u64,
     /// From publishing to landing, if the ring samples it.

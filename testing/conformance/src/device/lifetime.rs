@@ -6,6 +6,7 @@ use transload::device::{Device, Stream, StreamOptions};
 use transload::memory::{Policy, Slab};
 use transload::region::{Access, Registration};
 
+use super::alone::{is_alone, run_alone};
 use super::rig::{Rig, bring, finish, next};
 use super::subject::Run;
 
@@ -26,6 +27,41 @@ pub fn the_device_goes_first(run: &Run) {
     // The other is in flight.
     drop(stream);
     drop((rig, second));
+}
+
+/// Device, stream, ring, and what a transfer has handed back, dropped in each of the orders there are, with another
+/// transfer in flight.
+pub fn any_order_of_drops(run: &Run) {
+    for order in 0..24 {
+        let device = run.device();
+        let mut stream = device.open_stream(&OPTIONS).unwrap();
+        let mut rig = Rig::new(&*device, 8, 64);
+        stream.submit(rig.upload(4, 0).0).unwrap();
+        let done = next(&mut *stream);
+        stream.submit(rig.upload(4, 0).0).unwrap();
+        let mut left: Vec<Box<dyn std::any::Any>> =
+            vec![Box::new(device), Box::new(stream), Box::new(rig), Box::new(done)];
+        for choices in (1..=4).rev() {
+            let nth = [order / 6, order / 2 % 3, order % 2, 0][4 - choices];
+            drop(left.remove(nth));
+        }
+    }
+}
+
+/// The process ends while everything is alive, and a transfer in flight: nothing is said of it, and the exit is a success.
+pub fn exit_with_everything_alive(run: &Run) {
+    if is_alone() {
+        let device = run.device();
+        let mut stream = device.open_stream(&OPTIONS).unwrap();
+        let mut rig = Rig::new(&*device, 8, 64);
+        let slab = device.allocate_slab(8, 64).unwrap();
+        stream.submit(rig.upload(4, 0).0).unwrap();
+        Box::leak(Box::new((device, stream, rig, slab)));
+        std::process::exit(0);
+    }
+    let (status, said) = run_alone(run);
+    let said: Vec<_> = said.lines().filter(|line| !line.is_empty() && *line != "running 1 test").collect();
+    assert!(status.success() && said.is_empty(), "{status}: {said:?}");
 }
 
 /// Made on one thread, used on a second, dropped on a third.

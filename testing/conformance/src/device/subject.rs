@@ -57,6 +57,11 @@ impl Run {
         (self.subject.gated)(&StreamOptions { queue_bytes, in_flight }).unwrap()
     }
 
+    /// The name of the test.
+    pub fn test(&self) -> &'static str {
+        self.test
+    }
+
     /// Says that the rest of the case cannot run here.
     pub fn skip(&self, why: &str) {
         skip(self.test, why);

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use transload::device::{Download, Landing, StreamOptions, Transfer};
 
-use super::rig::{Random, Rig, all_of, finish, next};
+use super::rig::{Random, Rig, all_of, bring, finish, next};
 use super::subject::Run;
 
 /// Message sizes around those that processors and devices like.
-const SIZES: [usize; 9] = [1, 3, 24, 56, 63, 64, 65, 4095, 4097];
+const SIZES: [usize; 12] = [1, 3, 5, 24, 56, 63, 64, 65, 924, 4095, 4096, 4097];
 
 /// Batches of all sizes, at all kinds of offsets; bytes beside them stay as they are.
 pub fn every_size_lands_byte_for_byte(run: &Run) {
@@ -27,6 +27,22 @@ pub fn every_size_lands_byte_for_byte(run: &Run) {
             model[to..to + bytes.len()].copy_from_slice(&bytes);
             assert!(all_of(&*device, &mut *stream) == model, "messages of {size} bytes at {to}");
         }
+    }
+}
+
+/// Messages that are larger than any driver copies at once by the way, at aligned and at odd places.
+pub fn messages_of_a_mebibyte_land_whole(run: &Run) {
+    const SIZE: usize = 1 << 20;
+    let device = run.device();
+    let mut rig = Rig::new(&*device, 2, SIZE);
+    let options = StreamOptions { queue_bytes: 2 * SIZE + 1, in_flight: 2 };
+    let mut stream = device.open_stream(&options).unwrap();
+    for to in [0, 1, 0] {
+        rig.advance(1);
+        let (upload, bytes) = rig.upload(2, to);
+        stream.submit(upload).unwrap();
+        finish(&mut *stream);
+        assert!(bring(&*device, &mut *stream, to..to + 2 * SIZE) == bytes, "at {to}");
     }
 }
 

@@ -1,0 +1,14 @@
+/* A checksum of each message: FNV-1a, 64 bits, little-endian. In OpenCL C; checksum.cu is the same in CUDA C. */
+#include "transload_device.h"
+
+TRANSLOAD_KERNEL fnv1a(TRANSLOAD_BATCH) {
+    transload_uint i = transload_index();
+    if (i >= transload_count())
+        return;
+    transload_ulong hash = 0xcbf29ce484222325;
+    for (transload_uint byte = 0; byte < transload_length(i); ++byte)
+        hash = (hash ^ transload_message(i)[byte]) * 0x100000001b3;
+    for (transload_uint byte = 0; byte < 8; ++byte)
+        transload_output(i)[byte] = (transload_byte)(hash >> 8 * byte);
+    transload_set_length(i, 8);
+}

@@ -1,0 +1,44 @@
+//! The compiled examples are what their sources say.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use transload_conformance::skip::skip;
+use transload_conformance::watchdog;
+
+/// Each command that stands at the head of an example, run again, makes the file that lies beside it.
+#[test]
+fn the_compiled_examples_are_those_of_their_sources() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let folder = tempfile::tempdir().unwrap();
+    let sources = fs::read_dir(&examples).unwrap().map(|entry| entry.unwrap().path());
+    let sources: Vec<_> = sources.filter(|path| path.extension().is_some_and(|end| end == "comp")).collect();
+    assert_eq!(sources.len(), 3, "{sources:?}");
+    if Command::new("glslangValidator").arg("--version").output().is_err() {
+        skip(
+            "examples::the_compiled_examples_are_those_of_their_sources",
+            "glslangValidator is not installed",
+        );
+        return;
+    }
+    for source in sources {
+        let text = fs::read_to_string(&source).unwrap();
+        let command = text.lines().find_map(|line| line.strip_prefix("//     glslangValidator ")).unwrap();
+        let compiled = source.with_extension("spv");
+        let name = compiled.file_name().unwrap().to_str().unwrap();
+        let again = folder.path().join(name);
+        let words = command.split_whitespace().map(|word| match word {
+            word if word == name => again.to_str().unwrap(),
+            word => word,
+        });
+        let said = watchdog::output(Command::new("glslangValidator").args(words).current_dir(&examples));
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stdout));
+        assert!(again.exists(), "{command}");
+        assert!(
+            fs::read(&again).unwrap() == fs::read(&compiled).unwrap(),
+            "{name} is not what {command} makes"
+        );
+    }
+}
