@@ -12,8 +12,8 @@ use cuda_faults::{CALLS, RELEASES, scenario};
 use cudarc::driver::sys::{self, CUresult};
 use transload::device::cuda::{CudaDevice, CudaOptions, CudaStream};
 use transload::device::{
-    Code, CopyError, Device, DeviceError, Dispatch, Download, Fill, Kernel, KernelSource, Landing, Launch,
-    Output, Reply, Route, Stream, StreamOptions, Transfer,
+    Code, CopyError, Device, DeviceError, Download, Fill, Kernel, KernelSource, Landing, Launch, Output,
+    Reply, Route, Stream, StreamOptions, Transfer,
 };
 use transload::memory::{Policy, Slab};
 use transload::region::{Access, RegisterError, Registrar, Registration};
@@ -408,72 +408,6 @@ tests! {
         let stream = device.open_stream(&options).unwrap();
         assert_eq!(stream.mapped_up_to_bytes(), 0);
         driver.attribute(CAN_MAP, 1);
-    }
-
-    /// A kernel that drops some messages, and shortens others.
-    fn a_kernel_may_drop_messages(driver) {
-        let device = cuda::device();
-        let mut stream = device.open_stream(&OPTIONS).unwrap();
-        let filter = kernel(&device, "keep_even");
-        let mut rig = Rig::new(&device, 16, 12);
-        let mut messages = Vec::new();
-        for nth in 0..16_u8 {
-            let length = nth % 9;
-            let mut message = [0; 12];
-            message[..4].copy_from_slice(&u32::from(length).to_le_bytes());
-            message[4..].fill(nth);
-            messages.extend(message);
-        }
-        assert_eq!(rig.producer.try_enqueue_batch(&messages), Ok(16));
-        let batch = rig.take(16);
-        let upload = transload::device::Upload::new(&rig.region, batch, 0);
-        let output = Output::new(&device, 16, 4).unwrap();
-        stream.launch(&filter, Launch::new(upload, output, 4)).unwrap();
-        let Transfer::Launch(launch) = next(&mut *stream).transfer else { panic!("the launch comes back") };
-        for (nth, reply) in (0..16_u8).zip(launch.replies()) {
-            let length = usize::from(nth % 9);
-            if length > 0 && nth % 2 == 1 {
-                assert_eq!(reply, Reply::Dropped, "{nth}");
-            } else {
-                assert_eq!(reply, Reply::Output(&vec![nth; length.min(4)]), "{nth}");
-            }
-        }
-        assert_eq!(driver.violations(), [""; 0]);
-    }
-
-    /// A kernel over queues in device memory.
-    fn a_kernel_runs_over_queues(driver) {
-        const OUTBOUND: usize = 1024;
-        let device = cuda::device();
-        let mut stream = device.open_stream(&StreamOptions { queue_bytes: 2048, in_flight: 4 }).unwrap();
-        let echo = kernel(&device, "echo");
-        // Two queues of four messages of eight bytes, the first with three in it.
-        let mut image = vec![0_u8; 2048];
-        for queue in [0, OUTBOUND] {
-            for (at, word) in [(0, 4_u32), (4, 8), (8, 256), (12, 512)] {
-                image[queue + at..queue + at + 4].copy_from_slice(&word.to_le_bytes());
-            }
-        }
-        image[128] = 3;
-        image[512..536].copy_from_slice(&(0..24).collect::<Vec<u8>>());
-        let slab = Slab::builder(2, 2048).lock(Policy::Never).build().unwrap();
-        let mut rig = Rig::over(&device, slab, 2, 2048);
-        assert_eq!(rig.producer.try_enqueue_batch(&image), Ok(1));
-        let batch = rig.take(1);
-        stream.submit(transload::device::Upload::new(&rig.region, batch, 0)).unwrap();
-        let dispatch = Dispatch { work_items: 100, inbound: 0, outbound: OUTBOUND };
-        stream.dispatch(&echo, dispatch).unwrap();
-        drop(next(&mut *stream).expect_upload());
-        let completion = next(&mut *stream);
-        assert_eq!(completion.result, Ok(()));
-        assert!(matches!(completion.transfer, Transfer::Dispatch(done) if done == dispatch));
-        let after = all_of(&device, &mut *stream);
-        assert_eq!((after[192], after[OUTBOUND + 128]), (3, 3));
-        let expected: Vec<u8> = (0..24).map(|byte| byte ^ 0x5a).collect();
-        assert_eq!(&after[OUTBOUND + 512..][..24], &expected);
-        let beyond = Dispatch { inbound: 2045, ..dispatch };
-        assert!(matches!(stream.dispatch(&echo, beyond).unwrap_err().error, DeviceError::OutOfQueue { .. }));
-        assert_eq!(driver.violations(), [""; 0]);
     }
 }
 

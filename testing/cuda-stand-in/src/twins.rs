@@ -59,7 +59,7 @@ fn fnv1a(payload: &[u8], output: &mut [u8]) -> u32 {
 
 /// Keeps messages whose first byte is even.
 fn keep_even(payload: &[u8], output: &mut [u8]) -> u32 {
-    if payload.first().is_some_and(|byte| byte % 2 != 0) {
+    if payload.first().is_none_or(|byte| byte % 2 != 0) {
         return DROPPED;
     }
     let len_bytes = payload.len().min(output.len());

@@ -58,7 +58,7 @@
 //! # Kernels
 //!
 //! PTX is translated by the driver. CUDA C needs NVRTC, a library of the toolkit, which is loaded when the first such kernel
-//! is built. Kernels run in blocks of 64 threads. A kernel that keeps to other parameters than it is given faults or worse:
+//! is built; it may include [`transload_device.h`](super::OPENCL_AND_CUDA_HEADER). Kernels run in blocks of 64 threads. A kernel that keeps to other parameters than it is given faults or worse:
 //! the driver does not check them.
 //!
 //! A kernel over a small batch reads it where it is, in host memory that is mapped for the device, if that is faster than to
@@ -91,9 +91,9 @@
 //!
 //! No GPU so far. The tests run this back end on a stand-in for the driver, which checks that it is called by the rules: a
 //! context is current, copies lie in one registered range, nothing ends while it is in use. That proves the order of calls,
-//! what becomes of errors, and lifetimes; it does not prove what NVIDIA's driver does. The PTX of the measurement was
-//! assembled by NVIDIA's `ptxas` 12.9, for architectures from 5.0 to 12.0, and CUDA C was translated by its NVRTC 12.9; neither
-//! has run. `cargo xtask test --device cuda` runs the suite on a real GPU.
+//! what becomes of errors, and lifetimes; it does not prove what NVIDIA's driver does. NVRTC 12.9 has translated the examples
+//! with the header, and `ptxas` 12.9 has assembled what came of it, for architectures from 7.5 to 12.0, and the PTX of the
+//! measurement, for those from 5.0; nothing of that has run. `cargo xtask test --device cuda` runs the suite on a real GPU.
 //!
 //! # Where the rules stand
 //!

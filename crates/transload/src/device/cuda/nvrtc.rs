@@ -7,10 +7,10 @@ use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::nvrtc::sys::{self, nvrtcProgram};
 
 use super::context::Context;
-use crate::device::{Backend, DeviceError};
+use crate::device::{Backend, DeviceError, OPENCL_AND_CUDA_HEADER};
 
 /// Headers that code may include without there being a file: their names and texts.
-const HEADERS: [(&str, &str); 0] = [];
+const HEADERS: [(&str, &str); 1] = [("transload_device.h", OPENCL_AND_CUDA_HEADER)];
 
 const SUCCESS: c_uint = 0;
 const COMPILATION: c_uint = 6;
