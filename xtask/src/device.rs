@@ -27,7 +27,7 @@ struct Suite {
 
 const CUDA: Suite = Suite {
     probe: "cuda-probe",
-    tests: &["device_cuda", "cuda_native"],
+    tests: &["device_cuda", "cuda_native", "cuda_kernels"],
     variable: ("TRANSLOAD_CUDA", "real"),
 };
 

@@ -110,6 +110,7 @@
 mod api;
 mod codes;
 mod context;
+mod copies;
 mod device;
 mod driver;
 mod gather;

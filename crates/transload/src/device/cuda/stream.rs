@@ -10,14 +10,14 @@ use cudarc::driver::sys::{CUcontext, CUdeviceptr, CUevent, CUstream};
 
 use super::codes::Failure;
 use super::context::Current;
-use super::device::{Registered, Shared};
+use super::copies::land;
+use super::device::Shared;
 use super::gather::Gatherer;
 use super::in_flight::{Ended, Enqueue, InFlight};
 use super::memory::{Event, Handle, Memory, Queue};
-use super::pinned::Allocation;
 use crate::device::pause::Pause;
 use crate::device::{
-    Completion, CopyError, DeviceError, Dispatch, Download, Fill, Kernel, Landing, Launch, Refused, Stream,
+    Completion, CopyError, DeviceError, Dispatch, Download, Fill, Kernel, Launch, Refused, Stream,
     StreamOptions, Ticket, Transfer, Upload,
 };
 
@@ -122,70 +122,6 @@ impl CudaStream {
         }
     }
 
-    /// Memory that an upload is gathered in, if the driver is to read that and not the upload's own.
-    pub(super) fn gather(&mut self, upload: &Upload) -> Result<Option<Allocation>, DeviceError> {
-        let is_pinned = Registered::of(upload.region()).is_some_and(|region| region.hold().is_some());
-        self.gatherer.gather(self.device.context(), upload, !is_pinned)
-    }
-
-    /// Puts an upload into the stream, from where it was gathered if it was.
-    pub(super) fn enqueue_upload(
-        &self,
-        work: &mut Enqueue<'_>,
-        upload: &Upload,
-        gathered: Option<&Allocation>,
-    ) {
-        let range = upload.device_range();
-        let mut to = self.memory.pointer() + range.start as u64;
-        if let Some(memory) = gathered {
-            // SAFETY: the range lies within the device queue (checked by `Upload::check`). The memory is pinned, has all of
-            // the bytes, is written by nobody, and stays with the transfer until that has ended (I1, I2).
-            unsafe { work.upload(memory.base().as_ptr(), range.len(), to) };
-            return;
-        }
-        // What is not pinned was gathered.
-        let Some(hold) = Registered::of(upload.region()).and_then(Registered::hold) else { return };
-        for (source, len_bytes) in upload.pieces().flat_map(|(source, len_bytes)| hold.cut(source, len_bytes))
-        {
-            // SAFETY: as above. The source is a piece of a batch: initialised, written by nobody (I1, I3) but processes that
-            // lie (I7), pinned by its region, and with the transfer, in flight or in quarantine, until that has ended (I2).
-            unsafe { work.upload(source, len_bytes, to) };
-            to += len_bytes as u64;
-        }
-    }
-
-    /// Memory that a landing is reached through, if the driver is to write that and not the landing itself.
-    pub(super) fn through(
-        &mut self,
-        landing: &Landing,
-        len_bytes: usize,
-    ) -> Result<Option<Allocation>, DeviceError> {
-        if Registered::of(landing.region()).is_some_and(|region| region.hold().is_some()) || len_bytes == 0 {
-            return Ok(None);
-        }
-        self.gatherer.landing(self.device.context(), len_bytes).map(Some)
-    }
-
-    /// Puts a copy into a landing into the stream: into what it is reached through, if there is that.
-    pub(super) fn enqueue_download(
-        work: &mut Enqueue<'_>,
-        from: CUdeviceptr,
-        landing: &mut Landing,
-        len_bytes: usize,
-        through: Option<&Allocation>,
-    ) {
-        let target = landing.as_mut_ptr();
-        let hold = Registered::of(landing.region()).and_then(Registered::hold);
-        match (through, hold) {
-            // SAFETY: the memory is long enough, pinned, and the transfer's alone until that has ended (I1, I2).
-            (Some(through), _) => unsafe { work.download(from, through.base().as_ptr(), len_bytes, None) },
-            // SAFETY: the landing is long enough (checked before), pinned, and has one owner (I1): the transfer, which keeps
-            // it, out of reach of everybody, until that has ended (I2, I3).
-            (None, Some(_)) if len_bytes > 0 => unsafe { work.download(from, target, len_bytes, hold) },
-            (None, _) => {}
-        }
-    }
-
     /// Takes a transfer over that the driver has.
     pub(super) fn take_over(&mut self, cuda: &Current<'_>, mut transfer: InFlight) -> Ticket {
         transfer.ticket = self.next;
@@ -277,26 +213,6 @@ impl CudaStream {
 /// What a transfer of this memory is before it has a number and an event.
 pub(super) fn in_flight(transfer: Transfer, failure: Option<Failure>) -> InFlight {
     InFlight { ticket: 0, transfer, event: None, failure, gathered: None, landing: None, kernel: None }
-}
-
-/// Brings what has come back through pinned memory of the stream to where it was to go.
-fn land(transfer: &mut InFlight) {
-    let Some(through) = &transfer.landing else { return };
-    let (target, len_bytes) = match &mut transfer.transfer {
-        Transfer::Download(download) => {
-            let len_bytes = download.device_range().len();
-            (download.landing_mut(), len_bytes)
-        }
-        Transfer::Launch(launch) => {
-            let len_bytes = launch.layout().len_bytes().unwrap_or(0);
-            (launch.landing_mut(), len_bytes)
-        }
-        _ => return,
-    };
-    // SAFETY: the memory has that many bytes, the driver has written them, and the transfer is over, so it is this one's
-    // alone (I1).
-    let bytes = unsafe { std::slice::from_raw_parts(through.base().as_ptr(), len_bytes) };
-    target.as_mut_slice()[..len_bytes].copy_from_slice(bytes);
 }
 
 impl Stream for CudaStream {
