@@ -3,6 +3,7 @@
 
 mod bench;
 mod checks;
+mod device;
 mod finding;
 mod lint;
 mod packages;

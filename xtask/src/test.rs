@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
+use crate::device::{self, Hardware};
 use crate::packages;
 use crate::plan::{Runner, Stage, stages};
 use crate::process::CommandLine;
@@ -32,6 +33,9 @@ pub(crate) struct Options {
     /// proactor's suite under `AddressSanitizer`, where there is a nightly toolchain.
     #[arg(long)]
     long: bool,
+    /// Run the suite of one device on real hardware, and nothing else. It fails where there is no driver.
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["install", "quick", "long", "runner"])]
+    device: Option<Hardware>,
     /// What runs the tests [default: nextest where it is installed].
     #[arg(long, value_name = "RUNNER")]
     runner: Option<Runner>,
@@ -51,6 +55,9 @@ type Failure = (&'static str, String);
 /// Whether all is well.
 pub(crate) fn test(repository: &Repository, options: Options) -> Result<bool> {
     let root = repository.root();
+    if let Some(hardware) = options.device {
+        return device::test(root, hardware);
+    }
     let runner = options.runner.unwrap_or_else(|| {
         let is_there = CommandLine::cargo("nextest --version").succeeds(root);
         if is_there { Runner::Nextest } else { Runner::Standard }

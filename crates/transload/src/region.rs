@@ -6,7 +6,7 @@
 
 use std::any::Any;
 use std::fmt;
-use std::ops::BitOr;
+use std::ops::{BitOr, Range};
 use std::sync::Arc;
 
 use crate::memory::Slab;
@@ -156,6 +156,19 @@ pub enum RegisterError {
         len_bytes: usize,
         /// Why, and what to do.
         reason: String,
+    },
+    /// Some of the memory is registered already, as part of another range: a driver pins a page once.
+    #[error(
+        "{registrar} cannot register the pages {wanted:#x?}: they overlap {registered:#x?}, which are registered; register \
+         the whole of it once, or memory that shares no page with it"
+    )]
+    Overlaps {
+        /// Who was asked.
+        registrar: String,
+        /// The addresses of the pages that were to be registered.
+        wanted: Range<usize>,
+        /// The addresses of those that are.
+        registered: Range<usize>,
     },
     /// The memory would not be reached directly, which was required.
     #[error("{len_bytes} bytes were to be pinned, and would be {registration}")]

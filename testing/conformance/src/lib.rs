@@ -3,7 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`device`] | the suite for [`Device`](transload::device::Device) and [`Stream`](transload::device::Stream), and [`device_suite!`], which makes tests of it |
-//! | [`host`], [`opencl`] | the back ends as subjects of the suite, each with a gate that holds its copies |
+//! | [`host`], [`opencl`], [`cuda`] | the back ends as subjects of the suite, each with a gate that holds its copies |
 //! | [`proactor`] | the suite for [`Proactor`](transload::proactor::Proactor), its subjects, and [`proactor_suite!`] |
 //! | [`queues`] | the suite for queues in device memory, kept going by a pump, and [`queue_suite!`] |
 //! | [`confinement`] | processes that may do less: no `io_uring`, no rights, little locked memory |
@@ -21,6 +21,8 @@
 )]
 
 pub mod confinement;
+#[cfg(target_os = "linux")]
+pub mod cuda;
 pub mod device;
 pub mod faulty;
 pub mod host;

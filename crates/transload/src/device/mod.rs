@@ -26,11 +26,14 @@
 //! |---|---|---|
 //! | `host` | main memory, a copy thread; the default, and the reference for the others | always there |
 //! | `opencl` | any OpenCL device, driver loaded at run time | feature `opencl` |
-//! | `vulkan`, `cuda`, `metal` | | answer [`DeviceError::Unavailable`]: not built yet |
+//! | `cuda` | NVIDIA GPUs, driver loaded at run time | feature `cuda` |
+//! | `vulkan`, `metal` | | answer [`DeviceError::Unavailable`]: not built yet |
 
 mod absent;
 mod backend;
 mod command;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod error;
 mod header;
 pub mod host;
@@ -40,6 +43,8 @@ mod landing;
 mod launch;
 #[cfg(feature = "opencl")]
 pub mod opencl;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+mod pause;
 mod payload;
 mod queue_layout;
 mod select;

@@ -11,7 +11,10 @@ static OPENCL: super::opencl::OpenCl = super::opencl::OpenCl;
 #[cfg(not(feature = "opencl"))]
 static OPENCL: Absent = Absent::new(Backend::OpenCl, "built without it: build with --features opencl");
 static VULKAN: Absent = Absent::new(Backend::Vulkan, NOT_YET);
-static CUDA: Absent = Absent::new(Backend::Cuda, NOT_YET);
+#[cfg(feature = "cuda")]
+static CUDA: super::cuda::Cuda = super::cuda::Cuda;
+#[cfg(not(feature = "cuda"))]
+static CUDA: Absent = Absent::new(Backend::Cuda, "built without it: build with --features cuda");
 static METAL: Absent = Absent::new(Backend::Metal, NOT_YET);
 
 /// The driver of each back end, in the order of [`Backend::ALL`]. All are known; some may be unavailable.

@@ -55,7 +55,10 @@ pub use placement::{Lock, LockRefusal, Placement, Source};
 pub use policy::Policy;
 pub use slab::Slab;
 pub(crate) use slab::Tenancy;
-#[cfg_attr(not(feature = "opencl"), expect(unused_imports, reason = "for devices that allocate slabs"))]
+#[cfg_attr(
+    not(any(feature = "cuda", feature = "opencl")),
+    expect(unused_imports, reason = "for devices that allocate slabs")
+)]
 pub(crate) use slab::checked_len;
 #[cfg(target_os = "linux")]
 pub(crate) use {

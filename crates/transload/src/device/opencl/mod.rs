@@ -76,7 +76,6 @@ mod handle;
 mod info;
 mod kernel;
 mod launch;
-mod pause;
 mod pinned;
 mod stream;
 mod suitable;

@@ -15,8 +15,8 @@ use super::gather::{self, Gatherer};
 use super::handle::{Buffer, Handle, Queue};
 use super::kernel::Functions;
 use super::launch::{OutputBuffer, Outputs};
-use super::pause::Pause;
 use super::pinned::Allocation;
+use crate::device::pause::Pause;
 use crate::device::{
     Completion, CopyError, DeviceError, Dispatch, Download, Fill, Kernel, Launch, Refused, Stream,
     StreamOptions, Ticket, Transfer, Upload,
