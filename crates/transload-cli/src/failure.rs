@@ -4,6 +4,7 @@ use serde::Serialize;
 use transload::device::DeviceError;
 use transload::memory::SlabError;
 use transload::pump::PumpError;
+use transload::region::RegisterError;
 #[cfg(target_os = "linux")]
 use transload::shared::handover::HandoverError;
 #[cfg(target_os = "linux")]
@@ -18,6 +19,12 @@ pub(crate) mod exit {
     pub(crate) const DROPPED: u8 = 3;
     pub(crate) const ABSENT: u8 = 4;
 }
+
+/// Which device takes which kernels.
+const KERNEL_DEVICES: &str = "--to opencl takes .cl, --to vulkan takes .spv, --to cuda takes .ptx and .cu";
+
+/// The most bytes of output that are advised to be made room for.
+const MOST_ADVISED: u32 = 1 << 30;
 
 /// Why a command failed.
 #[derive(Clone, Debug, Serialize)]
@@ -82,6 +89,17 @@ impl From<DeviceError> for Failure {
                     .fix("transload doctor shows the devices that there are; --to host needs none")
             }
             DeviceError::Slab(error) => error.into(),
+            DeviceError::Unsupported { .. } => {
+                Self { exit: exit::ABSENT, ..Self::new("unavailable", error) }.fix(KERNEL_DEVICES)
+            }
+            DeviceError::OtherLanguage { .. } => Self::new("kernel", error).fix(KERNEL_DEVICES),
+            DeviceError::Build { .. } | DeviceError::NoSuchKernel { .. } | DeviceError::OtherKernel { .. } => {
+                Self::new("kernel", error)
+            }
+            DeviceError::Register(RegisterError::NotDirect { .. }) => {
+                Self { exit: exit::ABSENT, ..Self::new("registration", error) }
+                    .fix("leave --require-pinned out, or name a device that transload doctor shows as pinned or mapped")
+            }
             DeviceError::QueueTooLarge { .. } => {
                 Self::new("device", error).fix("use a smaller --batch-bytes, --in-flight or --message-size")
             }
@@ -123,6 +141,10 @@ impl From<PumpError> for Failure {
             PumpError::Sink(_) => Self::new("write", error).fix("free some room, or write somewhere else"),
             #[cfg(target_os = "linux")]
             PumpError::Shared(_) => Self::new("region", error),
+            PumpError::OutputTooLong { length, .. } if length <= MOST_ADVISED => {
+                Self::new("kernel", error).fix(format!("use --output-bytes {}", length.next_multiple_of(4)))
+            }
+            PumpError::OutputTooLong { .. } => Self::new("kernel", error),
             error => Self::new("pump", error),
         }
     }

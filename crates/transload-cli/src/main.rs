@@ -4,11 +4,13 @@ mod address;
 mod assembler;
 mod doctor;
 mod failure;
+mod finding;
 mod framing;
 mod io_backend;
 mod output;
 mod pattern;
 mod pump;
+mod ring_memory;
 mod send;
 #[cfg(target_os = "linux")]
 mod shm;

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use common::{Done, arg, pump, transload};
 
-const OPTIONS: [&str; 27] = [
+const OPTIONS: [&str; 30] = [
     "from",
     "to",
     "message-size",
@@ -35,6 +35,9 @@ const OPTIONS: [&str; 27] = [
     "numa-node",
     "read-back",
     "verify",
+    "kernel",
+    "output-bytes",
+    "require-pinned",
     "drain-timeout",
     "stats-interval",
     "json",
