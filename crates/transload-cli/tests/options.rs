@@ -109,6 +109,14 @@ fn values_that_make_no_sense() {
             assert_usage(pump(&[]).env(&variable(&option[2..]), value).done(), &[option]);
         }
     }
+    for value in ["0", "-1", "", "x", "3", "66", "4GiB", "8EiB"] {
+        refused(&["--kernel=a.cl:k", &format!("--output-bytes={value}")], &["--output-bytes"]);
+    }
+    refused(&["--kernel=a.cl:k", "--output-bytes=66"], &["use 68"]);
+    for value in ["", "a.cl", "a.cl:", ":k", "a.cl:1", "a.cl:k k"] {
+        refused(&[&format!("--kernel={value}")], &["--kernel"]);
+        assert_usage(pump(&[]).env("TRANSLOAD_KERNEL", value).done(), &["--kernel"]);
+    }
     for option in ["--framing", "--on-full", "--pages", "--pages-policy", "--lock"] {
         for value in ["", "x", "BLOCK", "2m", "\u{7f}"] {
             refused(&["--from=-", &format!("{option}={value}")], &[option]);
@@ -117,7 +125,7 @@ fn values_that_make_no_sense() {
     }
     refused(&["--framing=csv", "--from=-"], &["--framing", "stream", "fixed", "lines", "u32le", "u32be"]);
     refused(&["--on-full=wait"], &["block", "reject", "drop-oldest", "drop-new"]);
-    for option in ["verify", "json", "quiet"] {
+    for option in ["verify", "json", "quiet", "require-pinned"] {
         assert_usage(pump(&[]).env(&variable(option), "maybe").done(), &[option]);
     }
 }
@@ -171,6 +179,8 @@ fn options_that_do_not_go_together() {
     refused(&["--framing", "lines"], &["--framing", "--from"]);
     refused(&["--framing", "fixed", "--from", "gen"], &["--framing", "--from"]);
     refused(&["--verify", "--verify"], &["--verify"]);
+    refused(&["--kernel", "a.cl:k", "--verify"], &["--kernel", "--verify", "outputs"]);
+    refused(&["--output-bytes", "8"], &["--output-bytes", "--kernel"]);
     refused(&["--capacity", "4", "--capacity", "8"], &["--capacity"]);
 }
 
