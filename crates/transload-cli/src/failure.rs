@@ -149,3 +149,23 @@ impl From<PumpError> for Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use transload::region::Registration;
+
+    use super::*;
+
+    /// Whoever insists on memory that the device reaches is told how it would have been reached, and why.
+    #[test]
+    fn memory_that_is_not_pinned_is_a_feature_that_is_not_there() {
+        let registration = Registration::Staged { reason: "the pointer is odd".to_owned() };
+        let error = RegisterError::NotDirect { len_bytes: 4096, registration };
+        let failure = Failure::from(PumpError::from(DeviceError::from(error)));
+        assert_eq!((failure.kind, failure.exit), ("registration", exit::ABSENT));
+        for words in ["4096 bytes", "staged (the pointer is odd)"] {
+            assert!(failure.message.contains(words), "{failure:?}");
+        }
+        assert!(failure.fix.unwrap().contains("--require-pinned"));
+    }
+}

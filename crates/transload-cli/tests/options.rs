@@ -225,7 +225,7 @@ fn nothing_is_made_or_emptied_before_the_options_are_right() {
     refused(&["--read-back", &path, "--capacity", "15"], &["--capacity"]);
     refused(&["--read-back", &path, "--framing", "lines"], &["--framing"]);
     pump(&["--read-back", &path, "--from", "/not/there"]).done().code(1);
-    transload(["pump", "--read-back", &path, "--to", "cuda"]).done().code(4);
+    transload(["pump", "--read-back", &path, "--to", "cuda:99"]).done().code(4);
     pump(&["--read-back", &path, "--numa-node", "4000000000"]).done().code(4);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "kept");
 }

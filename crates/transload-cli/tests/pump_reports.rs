@@ -161,7 +161,7 @@ fn failures_are_documents_too() {
     for (args, code, kind) in [
         (&["--from", "/not/there"][..], 1, "source"),
         (&["--read-back", "/not/there"], 1, "write"),
-        (&["--to", "cuda"], 4, "unavailable"),
+        (&["--to", "cuda:99"], 4, "unavailable"),
         (&["--numa-node", "4000000000"], 4, "memory"),
         (&["--capacity", "2147483648", "--message-size", "1GiB"], 1, "memory"),
         (&["--batch-bytes", "1EiB", "--message-size", "1MiB", "--capacity", "1048576"], 1, "memory"),
@@ -206,10 +206,9 @@ fn two_million(to: &str) {
 #[test]
 fn devices_that_are_not_there() {
     for (to, words) in [
-        ("cuda", &["cuda is not available"][..]),
-        ("vulkan", &["vulkan is not available"]),
-        ("vulkan:3", &["vulkan is not available"]),
-        ("metal", &["metal is not available"]),
+        ("cuda:99", &["cuda"][..]),
+        ("vulkan:99", &["vulkan"]),
+        ("metal:99", &["metal"]),
         ("host:1", &["host:1", "host has 1"]),
         ("opencl:99", &["opencl"]),
     ] {

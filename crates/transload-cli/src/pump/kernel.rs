@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use transload::device::{KernelFileError, KernelSource, Launch, Reply};
+use transload::device::{DeviceError, KernelFileError, KernelSource, Launch, Reply};
 use transload::pump::OutputSink;
 use transload_core::Counter;
 
@@ -57,6 +57,13 @@ impl KernelFile {
     }
 }
 
+/// Why a kernel cannot be had. What the device lacks for it is in the error; another device is no remedy.
+pub(super) fn not_built(error: DeviceError) -> Failure {
+    let lacks = matches!(error, DeviceError::Unavailable { .. });
+    let failure = Failure::from(error);
+    if lacks { Failure { fix: None, ..failure } } else { failure }
+}
+
 /// The most bytes of output for a message of so many, where nobody says how many.
 pub(super) fn default_output_bytes(message_size: usize) -> usize {
     message_size.max(LEAST_OUTPUT_BYTES).next_multiple_of(4)
@@ -99,7 +106,10 @@ impl OutputSink for Outputs {
 
 #[cfg(test)]
 mod tests {
+    use transload::device::Backend;
+
     use super::*;
+    use crate::failure::exit;
 
     #[test]
     fn a_kernel_is_a_file_and_a_name() {
@@ -130,6 +140,32 @@ mod tests {
             assert!(said.contains(words) && said.contains("checksum.cl:fnv1a"), "{word}: {said}");
         }
         assert!(parse(OsStr::from_bytes(b"a.cl:\xff")).unwrap_err().contains("is no name"));
+    }
+
+    #[test]
+    fn what_is_not_to_be_had_ends_with_the_code_for_it() {
+        let backend = Backend::Cuda;
+        let lacks = DeviceError::Unavailable { backend, reason: "install NVRTC".to_owned() };
+        let other = DeviceError::OtherLanguage { backend, language: "SPIR-V", takes: "PTX or CUDA C" };
+        let none = DeviceError::NoSuchKernel { entry: "a".to_owned(), reason: "there is b".to_owned() };
+        let log = DeviceError::Build { entry: "a".to_owned(), log: "line 1".to_owned() };
+        for (error, kind, exit, fix) in [
+            (lacks, "unavailable", exit::ABSENT, None),
+            (
+                DeviceError::Unsupported { what: "kernels" },
+                "unavailable",
+                exit::ABSENT,
+                Some("--to opencl takes .cl"),
+            ),
+            (other, "kernel", exit::FAILURE, Some("--to cuda takes .ptx and .cu")),
+            (none, "kernel", exit::FAILURE, None),
+            (log, "kernel", exit::FAILURE, None),
+        ] {
+            let failure = not_built(error);
+            assert_eq!((failure.kind, failure.exit), (kind, exit), "{failure:?}");
+            assert_eq!(failure.fix.is_some(), fix.is_some(), "{failure:?}");
+            assert!(failure.fix.as_ref().is_none_or(|text| text.contains(fix.unwrap())), "{failure:?}");
+        }
     }
 
     #[test]

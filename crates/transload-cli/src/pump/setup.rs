@@ -19,7 +19,7 @@ use super::args::{From, Lock, Pages, PumpArgs, Target};
 use super::back::Back;
 use super::check::By;
 use super::digest::Digests;
-use super::kernel::KernelFile;
+use super::kernel::{self, KernelFile};
 #[cfg(target_os = "linux")]
 use super::region::SharedSource;
 use super::report::RegionWords;
@@ -319,6 +319,11 @@ fn check_options(args: &PumpArgs) -> Result<(), Failure> {
             "--verify compares the messages, and with --kernel it is outputs that come back: leave one of them out",
         ));
     }
+    if args.kernel.is_some() && u32::try_from(args.message_size).is_err() {
+        return Err(Failure::usage(
+            "kernels count bytes in 32 bits: with --kernel, use a smaller --message-size",
+        ));
+    }
     if args.output_bytes.is_some() && args.kernel.is_none() {
         return Err(Failure::usage(
             "--output-bytes is the room for what a kernel makes: use it with --kernel",
@@ -356,7 +361,7 @@ fn overwrites(args: &PumpArgs) -> bool {
 fn open_device(args: &PumpArgs) -> Result<(Box<dyn Device>, Option<Kernel>), Failure> {
     let source = args.kernel.as_ref().map(KernelFile::read).transpose()?;
     let device = device::open(&args.to)?;
-    let kernel = source.map(|source| device.build(&source)).transpose()?;
+    let kernel = source.map(|source| device.build(&source)).transpose().map_err(kernel::not_built)?;
     Ok((device, kernel))
 }
 
