@@ -64,9 +64,9 @@ impl From<SlabError> for Failure {
                 Self { exit: exit::ABSENT, ..failure }.fix("transload doctor shows the nodes that there are")
             }
             SlabError::LockRefused(_) => failure.fix("raise the limit, or use --lock prefer"),
-            SlabError::OutOfMemory { .. } | SlabError::TooLarge { .. } => {
-                failure.fix("use a smaller --capacity, --message-size, --batch-bytes or --in-flight")
-            }
+            SlabError::OutOfMemory { .. } | SlabError::TooLarge { .. } => failure.fix(
+                "use a smaller --capacity, --message-size, --batch-bytes, --output-bytes or --in-flight",
+            ),
             _ => failure,
         }
     }
@@ -101,7 +101,7 @@ impl From<DeviceError> for Failure {
                     .fix("leave --require-pinned out, or name a device that transload doctor shows as pinned or mapped")
             }
             DeviceError::QueueTooLarge { .. } => {
-                Self::new("device", error).fix("use a smaller --batch-bytes, --in-flight or --message-size")
+                Self::new("device", error).fix("use a smaller --batch-bytes, --in-flight, --output-bytes or --message-size")
             }
             error => Self::new("device", error),
         }
