@@ -13,6 +13,10 @@ use transload_core::Flag;
 /// Bytes of the length in front of a payload, in a slot and in an input.
 pub(crate) const HEADER_BYTES: usize = LENGTH_BYTES;
 
+/// The same, as kernels are told.
+const PREFIX_BYTES: u32 = 4;
+const _: () = assert!(PREFIX_BYTES as usize == HEADER_BYTES, "one length");
+
 /// How bytes are cut into messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Framing {
@@ -42,6 +46,11 @@ impl Framing {
     /// How payloads lie in slots.
     pub(crate) fn layout(self) -> SlotLayout {
         if self == Self::Fixed { SlotLayout::Dense } else { SlotLayout::Prefixed }
+    }
+
+    /// Bytes in front of each payload in a slot.
+    pub(crate) fn prefix_bytes(self) -> u32 {
+        if self == Self::Fixed { 0 } else { PREFIX_BYTES }
     }
 
     /// Writes a payload into its slot.
@@ -80,7 +89,12 @@ impl<W: Write> Unframer<W> {
         let payload = self.framing.payload(slot).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, "a message came back with a length beyond its slot")
         })?;
-        // It fits, see `fill`.
+        self.write_payload(payload)
+    }
+
+    /// Writes what is no message that came from the source, as if it had.
+    pub(crate) fn write_payload(&mut self, payload: &[u8]) -> io::Result<()> {
+        // It fits, see `fill`; and so does what a kernel makes of a message.
         let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         match self.framing {
             Framing::Lines if self.line_is_open => self.out.write_all(b"\n")?,

@@ -4,11 +4,13 @@ mod address;
 mod assembler;
 mod doctor;
 mod failure;
+mod finding;
 mod framing;
 mod io_backend;
 mod output;
 mod pattern;
 mod pump;
+mod ring_memory;
 mod send;
 #[cfg(target_os = "linux")]
 mod shm;
@@ -39,7 +41,7 @@ enum Command {
     /// Moves messages from a source onto a device and reports how that went.
     ///
     /// Without any option: generated messages from two producers for five seconds, to the first GPU or else to the
-    /// host, each byte read back and verified.
+    /// host, each byte verified.
     Pump(Box<pump::PumpArgs>),
     /// Sends generated messages, a file or the standard input to a socket, from registered buffers, or into a region that
     /// processes share, and reports how that went.

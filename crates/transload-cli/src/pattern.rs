@@ -1,5 +1,7 @@
 //! Generated messages: each byte follows from the producer's number and the message's, so all can be checked.
 
+use crate::finding::{Finding, word_at};
+
 /// As many numbers as members of a shared region can have, and 0, which none has.
 const MOST_MEMBERS: u16 = 1024;
 
@@ -57,32 +59,11 @@ impl Pattern {
     }
 
     /// The producer and the number, as far as a message has room for them, if every byte is as it must be.
-    fn read(self, message: &[u8]) -> Option<(u64, u64)> {
-        if message.len() != self.message_size {
-            return None;
-        }
-        let mut first = [0; 8];
-        let len = message.len().min(8);
-        first[..len].copy_from_slice(&message[..len]);
-        let stamp = u64::from_le_bytes(first);
-        let right = message
-            .chunks(8)
-            .enumerate()
-            .all(|(index, word)| *word == word_at(stamp, index as u64)[..word.len()]);
-        let producer = stamp & ((1 << self.producer_bits) - 1);
-        (right && producer < self.producers).then_some((producer, stamp >> self.producer_bits))
+    fn read(self, found: Finding) -> Option<(u64, u64)> {
+        let producer = found.stamp & ((1 << self.producer_bits) - 1);
+        (found.right && found.len_bytes == self.message_size && producer < self.producers)
+            .then_some((producer, found.stamp >> self.producer_bits))
     }
-}
-
-/// The word of a message at an index: the stamp itself, then its mixtures.
-fn word_at(stamp: u64, index: u64) -> [u8; 8] {
-    let word = if index == 0 {
-        stamp
-    } else {
-        let mixed = (stamp ^ index).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        mixed ^ (mixed >> 32)
-    };
-    word.to_le_bytes()
 }
 
 /// Numbers with fewer bits come round again while a lossy policy drops messages in a row: they tell no order then.
@@ -103,8 +84,8 @@ impl PatternCheck {
     }
 
     /// Whether a message is whole, and none before it is repeated, nor missing unless some may be.
-    pub(crate) fn accepts(&mut self, message: &[u8], lossy: bool) -> bool {
-        let Some((producer, number)) = self.pattern.read(message) else { return false };
+    pub(crate) fn accepts(&mut self, found: Finding, lossy: bool) -> bool {
+        let Some((producer, number)) = self.pattern.read(found) else { return false };
         let Some(expected) = usize::try_from(producer).ok().and_then(|index| self.expected.get_mut(index))
         else {
             return false;
@@ -140,9 +121,9 @@ impl MembersCheck {
     }
 
     /// Whether a message is whole, and the next of its member, or its first.
-    pub(crate) fn accepts(&mut self, message: &[u8], lossy: bool) -> bool {
-        let Some(pattern) = Pattern::of_members(message.len()) else { return false };
-        let Some((member, number)) = pattern.read(message) else { return false };
+    pub(crate) fn accepts(&mut self, found: Finding, lossy: bool) -> bool {
+        let Some(pattern) = Pattern::of_members(found.len_bytes) else { return false };
+        let Some((member, number)) = pattern.read(found) else { return false };
         let Some(expected) = usize::try_from(member).ok().and_then(|member| self.expected.get_mut(member))
         else {
             return false;
@@ -165,6 +146,10 @@ mod tests {
         message
     }
 
+    fn found(pattern: Pattern, producer: u64, number: u64) -> Finding {
+        Finding::of(&message(pattern, producer, number))
+    }
+
     #[test]
     fn what_is_generated_is_accepted_whatever_its_size() {
         for message_size in [1, 3, 7, 8, 9, 24, 63, 256, 4097] {
@@ -174,7 +159,7 @@ mod tests {
                 for number in 0..1000 {
                     for producer in 0..u64::from(producers) {
                         assert!(
-                            check.accepts(&message(pattern, producer, number), false),
+                            check.accepts(found(pattern, producer, number), false),
                             "{message_size} {producers}"
                         );
                     }
@@ -203,7 +188,7 @@ mod tests {
         for bit in 0..61 * 8 {
             let mut torn = message(pattern, 1, 0);
             torn[bit / 8] ^= 1 << (bit % 8);
-            assert!(!PatternCheck::new(pattern).accepts(&torn, false), "bit {bit}");
+            assert!(!PatternCheck::new(pattern).accepts(Finding::of(&torn), false), "bit {bit}");
         }
     }
 
@@ -212,31 +197,28 @@ mod tests {
         let pattern = Pattern::new(1, 4).unwrap();
         let mut check = PatternCheck::new(pattern);
         for number in [0, 40, 3, 64, 64] {
-            assert!(check.accepts(&message(pattern, 3, number), true));
+            assert!(check.accepts(found(pattern, 3, number), true));
         }
         let pattern = Pattern::new(9, 3).unwrap();
         let mut check = PatternCheck::new(pattern);
-        assert!(check.accepts(&message(pattern, 2, 1 << 40), true));
-        assert!(
-            !check.accepts(&message(pattern, 2, 1 << 39), true),
-            "there is room for numbers that only grow"
-        );
-        assert!(!check.accepts(&message(pattern, 3, 0), true), "there are three producers");
+        assert!(check.accepts(found(pattern, 2, 1 << 40), true));
+        assert!(!check.accepts(found(pattern, 2, 1 << 39), true), "there is room for numbers that only grow");
+        assert!(!check.accepts(found(pattern, 3, 0), true), "there are three producers");
     }
 
     #[test]
     fn missing_and_repeated_messages_are_caught() {
         let pattern = Pattern::new(16, 2).unwrap();
         let mut check = PatternCheck::new(pattern);
-        assert!(check.accepts(&message(pattern, 0, 0), false));
-        assert!(!check.accepts(&message(pattern, 0, 0), false), "repeated");
-        assert!(!check.accepts(&message(pattern, 0, 2), false), "missing");
-        assert!(check.accepts(&message(pattern, 0, 3), false), "which is told once");
+        assert!(check.accepts(found(pattern, 0, 0), false));
+        assert!(!check.accepts(found(pattern, 0, 0), false), "repeated");
+        assert!(!check.accepts(found(pattern, 0, 2), false), "missing");
+        assert!(check.accepts(found(pattern, 0, 3), false), "which is told once");
         let mut check = PatternCheck::new(pattern);
-        assert!(check.accepts(&message(pattern, 0, 5), true), "a lossy policy drops some");
-        assert!(!check.accepts(&message(pattern, 0, 4), true), "but never goes back");
-        assert!(!check.accepts(&message(pattern, 0, 5), true), "nor repeats");
-        assert!(!check.accepts(&message(pattern, 0, 6)[..15], true), "nor cuts");
+        assert!(check.accepts(found(pattern, 0, 5), true), "a lossy policy drops some");
+        assert!(!check.accepts(found(pattern, 0, 4), true), "but never goes back");
+        assert!(!check.accepts(found(pattern, 0, 5), true), "nor repeats");
+        assert!(!check.accepts(Finding::of(&message(pattern, 0, 6)[..15]), true), "nor cuts");
     }
 
     #[test]
@@ -246,14 +228,14 @@ mod tests {
             let mut check = MembersCheck::new();
             for number in 10..100 {
                 for member in [1, 7, 1023] {
-                    let message = message(pattern, member, number);
-                    assert!(check.accepts(&message, false), "{message_size} {member} {number}");
+                    let found = found(pattern, member, number);
+                    assert!(check.accepts(found, false), "{message_size} {member} {number}");
                 }
             }
         }
         let pattern = Pattern::of_members(24).unwrap();
         let mut check = MembersCheck::new();
-        let mut accepts = |member, number, lossy| check.accepts(&message(pattern, member, number), lossy);
+        let mut accepts = |member, number, lossy| check.accepts(found(pattern, member, number), lossy);
         assert!(accepts(5, 7, false) && accepts(5, 8, false));
         assert!(!accepts(5, 8, false), "repeated");
         assert!(!accepts(5, 10, false), "missing");
@@ -262,7 +244,7 @@ mod tests {
         assert!(accepts(5, 0, false) && accepts(5, 1, false), "another has its number");
         let mut torn = message(pattern, 5, 2);
         torn[23] ^= 1;
-        assert!(!check.accepts(&torn, false));
-        assert!(!check.accepts(&[1], false), "too short to tell");
+        assert!(!check.accepts(Finding::of(&torn), false));
+        assert!(!check.accepts(Finding::of(&[1]), false), "too short to tell");
     }
 }

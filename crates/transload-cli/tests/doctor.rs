@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 
 const TRANSLOAD: &str = env!("CARGO_BIN_EXE_transload");
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "kernel",
     "cores",
     "numa",
@@ -30,6 +30,7 @@ const NAMES: [&str; 18] = [
     "opencl",
     "vulkan",
     "cuda",
+    "host:0",
 ];
 
 fn doctor(args: &[&str]) -> Command {
@@ -47,10 +48,14 @@ fn stdout(command: &mut Command) -> String {
     String::from_utf8(stdout).expect("text")
 }
 
-fn report(command: &mut Command) -> Vec<Value> {
+fn document(command: &mut Command) -> Value {
     let document: Value = serde_json::from_str(&stdout(command)).expect("one JSON document");
     assert_eq!(document["schema"], 1);
-    document["checks"].as_array().expect("checks").clone()
+    document
+}
+
+fn report(command: &mut Command) -> Vec<Value> {
+    document(command)["checks"].as_array().expect("checks").clone()
 }
 
 fn named<'a>(checks: &'a [Value], name: &str) -> &'a Value {
@@ -113,6 +118,48 @@ fn opencl_devices_are_listed_with_their_names_where_there_is_a_driver() {
     let count = text(check, "value").matches("opencl:").count();
     let done = common::pump(&["--to", &format!("opencl:{count}")]).done().code(4);
     assert!(done.stderr.contains(&format!("opencl has {count}")), "{}", done.stderr);
+}
+
+/// Each device that a driver lists has a line of its own, and an entry with numbers, measured or not.
+#[test]
+fn each_device_is_told_with_how_it_reaches_memory_and_how_fast() {
+    for quick in [false, true] {
+        let args = if quick { &["--json", "--quick"][..] } else { &["--json"] };
+        let document = document(doctor(args).env("POCL_DEVICES", "pthread pthread"));
+        let checks = document["checks"].as_array().expect("checks");
+        let devices = document["devices"].as_array().expect("devices");
+        let names: Vec<&str> = devices.iter().map(|device| text(device, "name")).collect();
+        assert_eq!(names.last(), Some(&"host:0"), "{names:?}");
+        for device in devices {
+            assert_eq!(device.as_object().expect("object").len(), 9, "{device}");
+            let check = named(checks, text(device, "name"));
+            let said = format!("{} {}", text(check, "value"), text(check, "detail"));
+            assert!(said.contains(text(device, "description")), "{said}");
+            assert!(["host", "gpu", "cpu", "accelerator"].contains(&text(device, "kind")), "{device}");
+            assert_eq!(said.contains("emulates"), device["kind"] == "cpu", "{said}");
+            let fails = device["error"].is_string();
+            assert_eq!(text(check, "status"), if fails { "warn" } else { "ok" }, "{check}");
+            if fails {
+                continue;
+            }
+            let memory = &device["memory"];
+            let registration = text(memory, "registration");
+            assert!(["pinned", "mapped", "staged"].contains(&registration), "{device}");
+            assert_eq!(memory["reason"].is_string(), registration == "staged", "{device}");
+            assert_eq!(memory["bytes"], 4 << 20);
+            assert!(memory["seconds"].as_f64().is_some_and(|seconds| seconds >= 0.0), "{device}");
+            assert!(said.contains(&format!("memory {registration}")), "{said}");
+            assert_eq!(device["rates"].is_null(), quick, "{device}");
+            assert_eq!(device["mapped_up_to_bytes"].is_null(), quick, "{device}");
+            assert_eq!(said.contains("GB/s to it"), !quick, "{said}");
+            for name in ["upload_bytes_per_second", "download_bytes_per_second"] {
+                assert!(quick || device["rates"][name].as_f64().is_some_and(|rate| rate > 1e6), "{device}");
+            }
+        }
+        if common::opencl_or_skip("doctor::each_device_is_told_with_how_it_reaches_memory_and_how_fast") {
+            assert!(names.contains(&"opencl:0") && names.contains(&"opencl:1"), "{names:?}");
+        }
+    }
 }
 
 #[test]
@@ -265,11 +312,18 @@ fn a_broken_driver_is_one_calm_line() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("libcuda.so.1"), "").unwrap();
     let mut command = doctor(&["--json"]);
-    let checks = report(command.env("LD_LIBRARY_PATH", folder.path()));
-    let cuda = named(&checks, "cuda");
+    let document = document(command.env("LD_LIBRARY_PATH", folder.path()));
+    let checks = document["checks"].as_array().expect("checks");
+    assert!(!checks.iter().any(|check| text(check, "name").starts_with("cuda:")), "{checks:?}");
+    let cuda = named(checks, "cuda");
     assert_eq!(text(cuda, "status"), "warn", "{cuda}");
     assert!(text(cuda, "value").starts_with("libcuda.so.1 cannot be used"), "{cuda}");
     assert!(text(cuda, "detail").contains("file too short"), "{cuda}");
+    // The same in words: exit code 0, nothing on the standard error.
+    let output = doctor(&["--quick"]).env("LD_LIBRARY_PATH", folder.path()).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(lines.lines().filter(|line| line.contains("libcuda")).count(), 1, "{lines}");
 }
 
 #[test]

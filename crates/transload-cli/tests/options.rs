@@ -11,7 +11,7 @@ use std::path::Path;
 
 use common::{Done, arg, pump, transload};
 
-const OPTIONS: [&str; 27] = [
+const OPTIONS: [&str; 30] = [
     "from",
     "to",
     "message-size",
@@ -35,6 +35,9 @@ const OPTIONS: [&str; 27] = [
     "numa-node",
     "read-back",
     "verify",
+    "kernel",
+    "output-bytes",
+    "require-pinned",
     "drain-timeout",
     "stats-interval",
     "json",
@@ -106,6 +109,14 @@ fn values_that_make_no_sense() {
             assert_usage(pump(&[]).env(&variable(&option[2..]), value).done(), &[option]);
         }
     }
+    for value in ["0", "-1", "", "x", "3", "66", "4GiB", "8EiB"] {
+        refused(&["--kernel=a.cl:k", &format!("--output-bytes={value}")], &["--output-bytes"]);
+    }
+    refused(&["--kernel=a.cl:k", "--output-bytes=66"], &["use 68"]);
+    for value in ["", "a.cl", "a.cl:", ":k", "a.cl:1", "a.cl:k k"] {
+        refused(&[&format!("--kernel={value}")], &["--kernel"]);
+        assert_usage(pump(&[]).env("TRANSLOAD_KERNEL", value).done(), &["--kernel"]);
+    }
     for option in ["--framing", "--on-full", "--pages", "--pages-policy", "--lock"] {
         for value in ["", "x", "BLOCK", "2m", "\u{7f}"] {
             refused(&["--from=-", &format!("{option}={value}")], &[option]);
@@ -114,7 +125,7 @@ fn values_that_make_no_sense() {
     }
     refused(&["--framing=csv", "--from=-"], &["--framing", "stream", "fixed", "lines", "u32le", "u32be"]);
     refused(&["--on-full=wait"], &["block", "reject", "drop-oldest", "drop-new"]);
-    for option in ["verify", "json", "quiet"] {
+    for option in ["verify", "json", "quiet", "require-pinned"] {
         assert_usage(pump(&[]).env(&variable(option), "maybe").done(), &[option]);
     }
 }
@@ -168,6 +179,8 @@ fn options_that_do_not_go_together() {
     refused(&["--framing", "lines"], &["--framing", "--from"]);
     refused(&["--framing", "fixed", "--from", "gen"], &["--framing", "--from"]);
     refused(&["--verify", "--verify"], &["--verify"]);
+    refused(&["--kernel", "a.cl:k", "--verify"], &["--kernel", "--verify", "outputs"]);
+    refused(&["--output-bytes", "8"], &["--output-bytes", "--kernel"]);
     refused(&["--capacity", "4", "--capacity", "8"], &["--capacity"]);
 }
 
@@ -212,7 +225,7 @@ fn nothing_is_made_or_emptied_before_the_options_are_right() {
     refused(&["--read-back", &path, "--capacity", "15"], &["--capacity"]);
     refused(&["--read-back", &path, "--framing", "lines"], &["--framing"]);
     pump(&["--read-back", &path, "--from", "/not/there"]).done().code(1);
-    transload(["pump", "--read-back", &path, "--to", "cuda"]).done().code(4);
+    transload(["pump", "--read-back", &path, "--to", "cuda:99"]).done().code(4);
     pump(&["--read-back", &path, "--numa-node", "4000000000"]).done().code(4);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "kept");
 }

@@ -24,7 +24,11 @@ fn without_options_it_does_the_main_job() {
     };
     let accepted = line("accepted").trim_start_matches("accepted").trim();
     assert!(line("delivered").contains(&format!(" {accepted}, ")), "{}", done.text());
-    assert!(line("verified").ends_with(&format!("{accepted}, 0 corrupt")), "{}", done.text());
+    assert!(
+        line("verified").contains(&format!(" {accepted}, 0 corrupt, checked on the ")),
+        "{}",
+        done.text()
+    );
     assert!(line("dropped").ends_with(" 0 messages"), "{}", done.text());
     for name in ["device", "memory", "rate", "batches", "latency"] {
         line(name);
@@ -45,7 +49,7 @@ fn words_are_one_line_a_number() {
     assert_eq!(names, expected, "{}", done.text());
     assert_eq!(words[2][1..], ["1000", "messages"]);
     assert_eq!(words[3][1..], ["1000", "messages,", "1000.00", "KiB"]);
-    assert_eq!(words[5][1..], ["1000", "messages,", "0", "corrupt"]);
+    assert_eq!(words[5][1..7], ["1000", "messages,", "0", "corrupt,", "checked", "on"]);
     // To the standard error where the standard output is taken.
     let done = pump(&["--messages", "10", "--read-back", "-"]).done().code(0);
     assert!(done.stderr.contains("accepted     10 messages"), "{}", done.stderr);
@@ -157,7 +161,7 @@ fn failures_are_documents_too() {
     for (args, code, kind) in [
         (&["--from", "/not/there"][..], 1, "source"),
         (&["--read-back", "/not/there"], 1, "write"),
-        (&["--to", "cuda"], 4, "unavailable"),
+        (&["--to", "cuda:99"], 4, "unavailable"),
         (&["--numa-node", "4000000000"], 4, "memory"),
         (&["--capacity", "2147483648", "--message-size", "1GiB"], 1, "memory"),
         (&["--batch-bytes", "1EiB", "--message-size", "1MiB", "--capacity", "1048576"], 1, "memory"),
@@ -202,10 +206,9 @@ fn two_million(to: &str) {
 #[test]
 fn devices_that_are_not_there() {
     for (to, words) in [
-        ("cuda", &["cuda is not available"][..]),
-        ("vulkan", &["vulkan is not available"]),
-        ("vulkan:3", &["vulkan is not available"]),
-        ("metal", &["metal is not available"]),
+        ("cuda:99", &["cuda"][..]),
+        ("vulkan:99", &["vulkan"]),
+        ("metal:99", &["metal"]),
         ("host:1", &["host:1", "host has 1"]),
         ("opencl:99", &["opencl"]),
     ] {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::listening::{Listening, until_it_listens};
 use common::region::{generate, generated};
-use common::{arg, count, opencl_or_skip, pump};
+use common::{arg, count, kernels_or_skip, opencl_or_skip, pump};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -248,8 +248,20 @@ fn a_region_with_a_live_consumer_is_refused() {
 
 #[test]
 fn what_is_not_as_it_was_generated_is_found() {
+    finds_what_is_wrong("host", "host");
+}
+
+/// The broken twin of messages that are right: on a device that checks them itself.
+#[test]
+fn what_is_not_as_it_was_generated_is_found_on_the_device() {
+    if kernels_or_skip("opencl", "pump_shared::what_is_not_as_it_was_generated_is_found_on_the_device") {
+        finds_what_is_wrong("opencl", "device");
+    }
+}
+
+fn finds_what_is_wrong(to: &str, checked_on: &str) {
     let place = Place::new();
-    let running = place.pump(&["--verify", "--messages", "100"]);
+    let running = place.pump(&["--to", to, "--verify", "--messages", "100"]);
     let mut member = place.member();
     member.send(50);
     member.next += 1;
@@ -260,6 +272,7 @@ fn what_is_not_as_it_was_generated_is_found() {
     member.next += 1;
     member.send(9);
     let document = running.done().code(1).json();
+    assert_eq!(document["verified_on"], checked_on);
     // One is missing, one is torn, and behind the torn one it looks as if it were missing.
     assert_eq!((count(&document, "verified"), count(&document, "corrupt")), (97, 3));
     assert_eq!(document["error"]["kind"], "corrupt");

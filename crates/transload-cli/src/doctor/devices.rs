@@ -6,6 +6,7 @@ use libloading::Library;
 use transload::device::{self, Backend, DeviceError};
 
 use super::check::{Check, Status, as_root};
+use super::device::DeviceWords;
 
 /// A driver, known by the library through which it is called.
 struct Driver {
@@ -43,8 +44,29 @@ const DRIVERS: [Driver; 3] = [
     },
 ];
 
-pub(super) fn checks() -> Vec<Check> {
-    DRIVERS.iter().map(check).collect()
+/// Each driver, and behind it each of its devices, as `devices` has them as well. Last the host, which needs no driver.
+pub(super) fn checks(quick: bool, devices: &mut Vec<DeviceWords>) -> Vec<Check> {
+    let mut checks = Vec::new();
+    let mut all_of = |backend, checks: &mut Vec<Check>| {
+        let found = device::drivers().filter(|driver| driver.backend() == backend);
+        for words in found.flat_map(|driver| DeviceWords::of_driver(driver, quick)) {
+            checks.push(words.check());
+            devices.push(words);
+        }
+    };
+    for driver in &DRIVERS {
+        let check = check(driver);
+        let is_there = check.status == Status::Ok;
+        checks.push(check);
+        // A library that cannot be used is not asked again.
+        if is_there {
+            all_of(driver.backend, &mut checks);
+        }
+    }
+    for backend in [Backend::Metal, Backend::Host] {
+        all_of(backend, &mut checks);
+    }
+    checks
 }
 
 fn check(driver: &Driver) -> Check {

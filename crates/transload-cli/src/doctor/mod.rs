@@ -5,10 +5,12 @@
 //! unusable.
 
 mod check;
+mod device;
 mod devices;
 mod io;
 mod kernel;
 mod memory;
+mod rate;
 mod run;
 
 pub(crate) use run::{DoctorArgs, run};

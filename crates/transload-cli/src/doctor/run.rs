@@ -5,6 +5,7 @@ use std::{fmt::Write as _, io};
 use clap::builder::BoolishValueParser;
 
 use super::check::{Check, Status};
+use super::device::DeviceWords;
 use serde::Serialize;
 
 /// The options of `transload doctor`.
@@ -13,6 +14,9 @@ pub(crate) struct DoctorArgs {
     /// Print one JSON document instead of lines.
     #[arg(long, env = "TRANSLOAD_JSON", value_parser = BoolishValueParser::new())]
     json: bool,
+    /// Measure no copy rates: devices are opened all the same.
+    #[arg(long, env = "TRANSLOAD_QUICK", value_parser = BoolishValueParser::new())]
+    quick: bool,
 }
 
 /// The document of `--json`.
@@ -21,6 +25,8 @@ struct Report<'a> {
     /// Raised when a field changes its meaning or goes.
     schema: u32,
     checks: &'a [Check],
+    /// Each device that a driver has, whether it opens or not.
+    devices: &'a [DeviceWords],
 }
 
 /// Runs all checks and writes what they found. The answer is whether none failed.
@@ -29,9 +35,9 @@ struct Report<'a> {
 ///
 /// When the report cannot be written. A reader that has gone away is no error: it had what it wanted.
 pub(crate) fn run(args: &DoctorArgs, out: &mut dyn io::Write) -> io::Result<bool> {
-    let checks = checks();
+    let (checks, devices) = checks(args.quick);
     let text = if args.json {
-        serde_json::to_string(&Report { schema: 1, checks: &checks })? + "\n"
+        serde_json::to_string(&Report { schema: 1, checks: &checks, devices: &devices })? + "\n"
     } else {
         as_text(&checks)
     };
@@ -41,12 +47,13 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut dyn io::Write) -> io::Result<bool
     }
 }
 
-fn checks() -> Vec<Check> {
+fn checks(quick: bool) -> (Vec<Check>, Vec<DeviceWords>) {
     let mut checks = super::kernel::checks();
     checks.extend(super::memory::checks());
     checks.extend(super::io::checks());
-    checks.extend(super::devices::checks());
-    checks
+    let mut devices = Vec::new();
+    checks.extend(super::devices::checks(quick, &mut devices));
+    (checks, devices)
 }
 
 /// One line a check, then how many there are of each status.

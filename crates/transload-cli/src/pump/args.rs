@@ -11,6 +11,7 @@ use transload::pump::OnFull;
 #[cfg(target_os = "linux")]
 use transload::shared::handover::Name;
 
+use super::kernel::{self, KernelFile};
 use crate::address::{Address, Endpoint};
 use crate::framing::Framing;
 use crate::io_backend::Io;
@@ -90,10 +91,22 @@ pub(crate) struct PumpArgs {
     /// Write what arrived on the device, framing undone, to a file or `-` (the report then goes to the standard error).
     #[arg(long, env = "TRANSLOAD_READ_BACK", value_parser = target(), value_name = "FILE|-")]
     pub(super) read_back: Option<Target>,
-    /// Read every message back from the device and check each byte. On if no option at all is given. Messages of a shared
-    /// region are checked against what `send` generates.
+    /// Check each byte of what arrived: generated messages by a kernel of the device, if it runs any and nothing is read
+    /// back, all others on the host, read back. On if no option at all is given. Messages of a shared region are checked
+    /// against what `send` generates.
     #[arg(long, env = "TRANSLOAD_VERIFY", value_parser = BoolishValueParser::new())]
     pub(super) verify: bool,
+    /// Send each batch through a kernel of your own, and what it makes of each message to --read-back in the place of the
+    /// messages, in their order: .cl for OpenCL, .spv for Vulkan, .ptx or .cu for CUDA, and the name of a kernel in it.
+    #[arg(long, env = "TRANSLOAD_KERNEL", value_parser = kernel::file(), value_name = "FILE:NAME")]
+    pub(super) kernel: Option<KernelFile>,
+    /// The most bytes of a kernel's output for each message, a multiple of 4 [default: as many as the message has, at
+    /// least 64].
+    #[arg(long, env = "TRANSLOAD_OUTPUT_BYTES", value_parser = output_bytes, value_name = "BYTES")]
+    pub(super) output_bytes: Option<usize>,
+    /// Fail if the device could not reach the ring's memory by itself, pinned or mapped.
+    #[arg(long, env = "TRANSLOAD_REQUIRE_PINNED", value_parser = BoolishValueParser::new())]
+    pub(super) require_pinned: bool,
     /// How long accepted messages may take to arrive once the intake is stopped; the rest is dropped and counted.
     #[arg(long, env = "TRANSLOAD_DRAIN_TIMEOUT", default_value = "10s", value_parser = units::duration, value_name = "TIME")]
     pub(super) drain_timeout: Duration,
@@ -198,6 +211,15 @@ impl std::convert::From<Lock> for Policy {
             Lock::Prefer => Policy::Prefer,
             Lock::Never => Policy::Never,
         }
+    }
+}
+
+fn output_bytes(text: &str) -> Result<usize, String> {
+    let bytes = units::bytes(text)?;
+    match u32::try_from(bytes) {
+        Ok(_) if bytes.is_multiple_of(4) => Ok(bytes),
+        Ok(_) => Err(format!("not a multiple of 4: use {}", bytes.next_multiple_of(4))),
+        Err(_) => Err(format!("more than the {} bytes that a kernel can count", u32::MAX - 3)),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use transload_core::Counter;
 
 use super::digest::Digests;
+use crate::finding::Finding;
 use crate::framing::Framing;
 use crate::pattern::{MembersCheck, PatternCheck};
 
@@ -46,14 +47,30 @@ impl Check {
         self.lossy = true;
     }
 
+    /// Looks at a message that has come back.
     pub(super) fn message(&mut self, message: &[u8]) {
         let right = match &mut self.by {
-            By::Pattern(check) => check.accepts(message, self.lossy),
+            By::Pattern(check) => check.accepts(Finding::of(message), self.lossy),
             By::Digest(digests) => digests.accepts(message, self.lossy),
-            By::Members(check, framing) => {
-                framing.payload(message).is_some_and(|payload| check.accepts(payload, self.lossy))
-            }
+            By::Members(check, framing) => framing
+                .payload(message)
+                .is_some_and(|payload| check.accepts(Finding::of(payload), self.lossy)),
         };
+        self.count(right);
+    }
+
+    /// Takes what the device has found in a message; nothing is wrong.
+    pub(super) fn finding(&mut self, found: Option<Finding>) {
+        let right = found.is_some_and(|found| match &mut self.by {
+            By::Pattern(check) => check.accepts(found, self.lossy),
+            By::Members(check, _) => check.accepts(found, self.lossy),
+            // A digest needs the message itself.
+            By::Digest(_) => false,
+        });
+        self.count(right);
+    }
+
+    fn count(&self, right: bool) {
         let count = if right { &self.counts.verified } else { &self.counts.corrupt };
         count.add_as_only_writer(1);
     }

@@ -1,8 +1,10 @@
 //! `transload pump`: from a source, through a ring, onto a device, and a report.
 
 mod args;
+mod back;
 mod check;
 mod digest;
+mod kernel;
 mod progress;
 #[cfg(target_os = "linux")]
 mod region;

@@ -30,6 +30,8 @@ pub(super) struct Document {
     pub(super) bytes_per_second: f64,
     pub(super) latency_ns: LatencyNanos,
     pub(super) batch_messages: BatchMessages,
+    /// Batches that a kernel read where they were, in host memory.
+    pub(super) mapped_batches: u64,
     pub(super) device: Option<DeviceWords>,
     pub(super) memory: Option<MemoryWords>,
     /// Where connections were accepted; null if none were.
@@ -42,10 +44,20 @@ pub(super) struct Document {
     pub(super) region: Option<RegionWords>,
     /// What did the I/O; null if the source needs no proactor.
     pub(super) io: Option<IoWords>,
-    /// Messages that came back as they were sent; null if they were not checked.
+    /// What each batch went through; null if that is nothing.
+    pub(super) kernel: Option<KernelWords>,
+    /// Messages that the kernel dropped: they are delivered, and have no output.
+    pub(super) filtered: u64,
+    /// Bytes that the kernel made of the others.
+    pub(super) output_bytes_total: u64,
+    /// Messages that arrived as they were sent; null if they were not checked.
     pub(super) verified: Option<u64>,
-    /// Messages that came back otherwise; null if they were not checked.
+    /// Messages that arrived otherwise; null if they were not checked.
     pub(super) corrupt: Option<u64>,
+    /// Where they were checked; null if they were not.
+    pub(super) verified_on: Option<VerifiedOn>,
+    /// Why not on the device; null if they were, or were not checked.
+    pub(super) verified_on_host_because: Option<String>,
     pub(super) stopped_by: StoppedBy,
     pub(super) error: Option<Failure>,
 }
@@ -78,6 +90,21 @@ pub(super) struct MemoryWords {
     page_bytes: usize,
     locked: bool,
     numa_node: Option<u32>,
+}
+
+/// The kernel in the report.
+#[derive(Debug, Serialize)]
+pub(super) struct KernelWords {
+    pub(super) file: String,
+    pub(super) entry: String,
+}
+
+/// Where messages were checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum VerifiedOn {
+    Device,
+    Host,
 }
 
 /// The region in the report.
@@ -155,6 +182,8 @@ impl Document {
         self.latency_ns = LatencyNanos::of(&report.latency);
         self.batch_messages =
             BatchMessages { p50: report.batch_messages_p50, max: report.batch_messages_max };
+        self.filtered = report.filtered;
+        self.mapped_batches = report.mapped_batches;
     }
 
     /// Adds what the sources counted.
@@ -205,6 +234,18 @@ impl Document {
         if let Some(region) = &self.region {
             line("region", region.words());
         }
+        if let Some(kernel) = &self.kernel {
+            line(
+                "kernel",
+                format!(
+                    "{}:{}, {} of outputs, {} messages filtered",
+                    kernel.file,
+                    kernel.entry,
+                    size(self.output_bytes_total),
+                    self.filtered
+                ),
+            );
+        }
         line("accepted", format!("{} messages", self.accepted));
         line("delivered", format!("{} messages, {}", self.delivered, size(self.bytes)));
         if self.io.is_some() {
@@ -218,7 +259,12 @@ impl Document {
             }
         }
         if let (Some(verified), Some(corrupt)) = (self.verified, self.corrupt) {
-            line("verified", format!("{verified} messages, {corrupt} corrupt"));
+            let place = match (self.verified_on, &self.verified_on_host_because) {
+                (Some(VerifiedOn::Device), _) => ", checked on the device".to_owned(),
+                (_, Some(why)) => format!(", checked on the host ({why})"),
+                (_, None) => String::new(),
+            };
+            line("verified", format!("{verified} messages, {corrupt} corrupt{place}"));
         }
         line(
             "rate",
@@ -229,10 +275,14 @@ impl Document {
                 self.seconds
             ),
         );
+        let mapped = match self.mapped_batches {
+            0 => String::new(),
+            mapped => format!(", {mapped} read in place"),
+        };
         line(
             "batches",
             format!(
-                "{} messages each (median), {} at most",
+                "{} messages each (median), {} at most{mapped}",
                 self.batch_messages.p50, self.batch_messages.max
             ),
         );

@@ -10,6 +10,7 @@ use clap::ArgMatches;
 use transload::pump::{PumpError, PumpHandle, PumpStopper, Report};
 
 use super::args::{From, PumpArgs, Target};
+use super::back::Back;
 use super::progress::Show;
 use super::report::{Document, StoppedBy};
 use super::setup::{Setup, Started};
@@ -48,7 +49,7 @@ fn tell(args: &PumpArgs, document: &Document) -> u8 {
 }
 
 fn run(args: &PumpArgs, verify: bool) -> Result<Document, Failure> {
-    let Setup { pump, mut document, counts, feed } = Setup::new(args, verify)?;
+    let Setup { back: Back { pump, mut document, counts, output_bytes }, feed } = Setup::new(args, verify)?;
     let signals = StopSignals::watch()?;
     let (ended, endings) = channel();
     let stop = Arc::new(Stop::default());
@@ -83,6 +84,7 @@ fn run(args: &PumpArgs, verify: bool) -> Result<Document, Failure> {
     document.ran(&report);
     document.sourced(&tally, io.clone(), listening.clone());
     document.region = started.region_words(&report);
+    document.output_bytes_total = output_bytes.map_or(0, |bytes| bytes.value());
     document.verified = counts.as_ref().map(|counts| counts.verified.value());
     document.corrupt = counts.as_ref().map(|counts| counts.corrupt.value());
     let by_itself = stopped_by == StoppedBy::Error && failure.is_none();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 
 use rustix::fs::{FileType, Stat, fstat, stat};
-use transload::device::{self, Device, Kind};
+use transload::device::{self, Device, Kernel};
 use transload::memory::{Policy, Slab, SlabBuilder};
 #[cfg(target_os = "linux")]
 use transload::pump::SharedFeed;
@@ -16,12 +16,13 @@ use transload::staging::{PinnedStagingBuffer, Producer};
 use transload_core::Flag;
 
 use super::args::{From, Lock, Pages, PumpArgs, Target};
-use super::check::{By, Check, Counts};
+use super::back::Back;
+use super::check::By;
 use super::digest::Digests;
+use super::kernel::{self, KernelFile};
 #[cfg(target_os = "linux")]
 use super::region::SharedSource;
-use super::report::{Document, RegionWords};
-use super::sink::{self, ReadBack};
+use super::report::RegionWords;
 #[cfg(target_os = "linux")]
 use super::source::Members;
 use super::source::{
@@ -35,6 +36,7 @@ use crate::io_backend::{Io, IoOptions, IoWords};
 #[cfg(target_os = "linux")]
 use crate::pattern::MembersCheck;
 use crate::pattern::{Pattern, PatternCheck};
+use crate::ring_memory;
 
 /// The most slots of a region that processes share.
 const MOST_SHARED: usize = transload_core::MAX_SHARED_BUFFERS;
@@ -44,9 +46,7 @@ const READ_BYTES: usize = 1 << 20;
 
 /// A pump that is ready to run.
 pub(super) struct Setup {
-    pub(super) pump: Pump,
-    pub(super) document: Document,
-    pub(super) counts: Option<Arc<Counts>>,
+    pub(super) back: Back,
     pub(super) feed: Feed,
 }
 
@@ -122,16 +122,17 @@ impl Setup {
         let unended = Arc::new(Flag::new());
         #[cfg(target_os = "linux")]
         if let From::Shared(name) = &args.from {
-            let device = device::open(&args.to)?;
+            let (device, kernel) = open_device(args)?;
             let (source, consumer) = SharedSource::open(args, name, slot_bytes)?;
             let shared = SharedFeed::new(consumer).at_most(args.messages.unwrap_or(u64::MAX));
             let pump = Pump::open(&*device, shared, options(args))?;
             let by = verify.then(|| By::Members(MembersCheck::new(), framing));
-            return Self::reading_back(args, &*device, pump, by, &unended, Inlet::Region(source));
+            let back = Back::new(args, &*device, pump, kernel, by, &unended)?;
+            return Ok(Self::of(back, Inlet::Region(source)));
         }
         let sources = Sources::open(args)?;
         let digests = (verify && args.from != From::Gen).then(Digests::default);
-        let device = device::open(&args.to)?;
+        let (device, kernel) = open_device(args)?;
         let (producer, pump) = open_pump(args, slot_bytes, &*device)?;
         let by = verify.then(|| match &sources {
             Sources::Generated(pattern) => By::Pattern(PatternCheck::new(*pattern)),
@@ -139,28 +140,11 @@ impl Setup {
         });
         let intake = Intake::new(producer, args.on_full, &pump)?;
         let inlet = Inlet::Sources { sources, intake, unended: unended.clone(), digests };
-        Self::reading_back(args, &*device, pump, by, &unended, inlet)
+        Ok(Self::of(Back::new(args, &*device, pump, kernel, by, &unended)?, inlet))
     }
 
-    /// Completes it: what is checked, or written, is read back.
-    fn reading_back(
-        args: &PumpArgs,
-        device: &dyn Device,
-        pump: Pump,
-        by: Option<By>,
-        unended: &Arc<Flag>,
-        inlet: Inlet,
-    ) -> Result<Self, Failure> {
-        let document = Document::of_device(device, pump.region());
-        let (check, counts) = by.map(|by| Check::new(by, args.on_full != OnFull::Block)).unzip();
-        let open = |to| sink::open(to, args.framing(), unended.clone());
-        let write = args.read_back.as_ref().map(open).transpose()?;
-        let pump = if check.is_some() || write.is_some() {
-            pump.read_back(device, ReadBack { check, write })?
-        } else {
-            pump
-        };
-        Ok(Self { pump, document, counts, feed: Feed { inlet, tally: Arc::default() } })
+    fn of(back: Back, inlet: Inlet) -> Self {
+        Self { back, feed: Feed { inlet, tally: Arc::default() } }
     }
 }
 
@@ -330,6 +314,21 @@ fn check_options(args: &PumpArgs) -> Result<(), Failure> {
             "--io is for sockets and direct files: use it with --from tcp:HOST:PORT, unix:PATH or --direct",
         ));
     }
+    if args.kernel.is_some() && args.verify {
+        return Err(Failure::usage(
+            "--verify compares the messages, and with --kernel it is outputs that come back: leave one of them out",
+        ));
+    }
+    if args.kernel.is_some() && u32::try_from(args.message_size).is_err() {
+        return Err(Failure::usage(
+            "kernels count bytes in 32 bits: with --kernel, use a smaller --message-size",
+        ));
+    }
+    if args.output_bytes.is_some() && args.kernel.is_none() {
+        return Err(Failure::usage(
+            "--output-bytes is the room for what a kernel makes: use it with --kernel",
+        ));
+    }
     if overwrites(args) {
         return Err(Failure::usage("--read-back would overwrite the file that --from reads: name another"));
     }
@@ -358,6 +357,14 @@ fn overwrites(args: &PumpArgs) -> bool {
     from.is_some() && from == to
 }
 
+/// The device, and the kernel that is to run there: if that does not build, nothing else needs to be tried.
+fn open_device(args: &PumpArgs) -> Result<(Box<dyn Device>, Option<Kernel>), Failure> {
+    let source = args.kernel.as_ref().map(KernelFile::read).transpose()?;
+    let device = device::open(&args.to)?;
+    let kernel = source.map(|source| device.build(&source)).transpose().map_err(kernel::not_built)?;
+    Ok((device, kernel))
+}
+
 fn open_pump(args: &PumpArgs, slot_bytes: usize, device: &dyn Device) -> Result<(Producer, Pump), Failure> {
     let ring = PinnedStagingBuffer::builder(args.capacity, slot_bytes).sample_latency(true);
     let ring = match device_memory(args, slot_bytes, device) {
@@ -374,19 +381,15 @@ fn options(args: &PumpArgs) -> PumpOptions {
         batch_bytes: args.batch_bytes,
         batch_delay: args.batch_delay,
         in_flight: args.in_flight.into(),
+        require_pinned: args.require_pinned,
         ..PumpOptions::default()
     }
 }
 
-/// Memory that the device's driver allocates, where it could not otherwise reach memory without a copy of its own, and
-/// nobody asked for memory of a certain kind.
+/// Memory of the driver's own, unless somebody asked for memory of a certain kind.
 fn device_memory(args: &PumpArgs, slot_bytes: usize, device: &dyn Device) -> Option<Slab> {
-    let near = matches!(device.info().kind, Kind::Host | Kind::Cpu);
-    if near || args.pages != Pages::Default || args.numa_node.is_some() || args.lock == Lock::Require {
-        return None;
-    }
-    let slab = device.allocate_slab(args.capacity, slot_bytes);
-    slab.inspect_err(|error| tracing::debug!("the device allocates no memory for the ring: {error}")).ok()
+    let any_kind = args.pages == Pages::Default && args.numa_node.is_none() && args.lock != Lock::Require;
+    any_kind.then(|| ring_memory::of_driver(device, args.capacity, slot_bytes)).flatten()
 }
 
 fn memory(args: &PumpArgs, slab: SlabBuilder) -> SlabBuilder {

@@ -33,6 +33,7 @@ const DOCUMENT: Kind = Object(&[
         Object(&[("samples", Count), ("p50", Count), ("p99", Count), ("p999", Count), ("max", Count)]),
     ),
     ("batch_messages", Object(&[("p50", Count), ("max", Count)])),
+    ("mapped_batches", Count),
     ("device", OrNull(&Object(&[("backend", Text), ("name", Text), ("registration", Text)]))),
     (
         "memory",
@@ -61,8 +62,13 @@ const DOCUMENT: Kind = Object(&[
         ])),
     ),
     ("io", OrNull(&Object(&[("backend", Text), ("why", Text)]))),
+    ("kernel", OrNull(&Object(&[("file", Text), ("entry", Text)]))),
+    ("filtered", Count),
+    ("output_bytes_total", Count),
     ("verified", OrNull(&Count)),
     ("corrupt", OrNull(&Count)),
+    ("verified_on", OrNull(&Text)),
+    ("verified_on_host_because", OrNull(&Text)),
     ("stopped_by", Text),
     ("error", OrNull(&Object(&[("kind", Text), ("message", Text), ("fix", OrNull(&Text))]))),
 ]);
@@ -93,6 +99,14 @@ pub(crate) fn parse(text: &str) -> Value {
     assert!(STOPS.contains(&stopped_by), "{document}");
     assert!(stopped_by != "error" || !document["error"].is_null(), "an error without its reason: {document}");
     assert_eq!(document["verified"].is_null(), document["corrupt"].is_null(), "{document}");
+    let places = document["verified_on"]
+        .as_str()
+        .map(|place| (place, document["verified_on_host_because"].is_string()));
+    assert!([None, Some(("device", false)), Some(("host", true))].contains(&places), "{document}");
+    assert!(
+        document["kernel"].is_object() || number("filtered") + number("output_bytes_total") == 0,
+        "{document}"
+    );
     if !document["error"].is_null() {
         for name in ["kind", "message"] {
             assert!(document["error"][name].as_str().is_some_and(|text| !text.is_empty()), "{document}");

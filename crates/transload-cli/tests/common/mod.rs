@@ -3,6 +3,7 @@
 
 pub(crate) mod document;
 pub(crate) mod filter;
+pub(crate) mod kernel;
 pub(crate) mod listening;
 pub(crate) mod privilege;
 pub(crate) mod receiver;
@@ -314,8 +315,9 @@ pub(crate) fn has_opencl() -> bool {
 
 /// Whether `doctor` finds this here.
 pub(crate) fn has_check(name: &str) -> bool {
-    let report: Value = serde_json::from_slice(&transload(["doctor", "--json"]).done().code(0).stdout)
-        .expect("one document of JSON");
+    let report: Value =
+        serde_json::from_slice(&transload(["doctor", "--json", "--quick"]).done().code(0).stdout)
+            .expect("one document of JSON");
     let checks = report["checks"].as_array().expect("checks");
     checks.iter().any(|check| check["name"] == name && check["status"] == "ok")
 }
@@ -327,6 +329,32 @@ pub(crate) fn opencl_or_skip(test: &str) -> bool {
         skip(test, "no OpenCL device; install pocl-opencl-icd and ocl-icd-libopencl1");
     }
     there
+}
+
+/// The same of Vulkan.
+pub(crate) fn vulkan_or_skip(test: &str) -> bool {
+    let there = has_check("vulkan");
+    if !there {
+        skip(test, "no Vulkan device; install mesa-vulkan-drivers and libvulkan1");
+    }
+    there
+}
+
+/// A device that runs kernels: this one.
+pub(crate) fn kernels_or_skip(to: &str, test: &str) -> bool {
+    let (there, kernel) = match to {
+        "opencl" => (opencl_or_skip(test), "checksum.cl:fnv1a"),
+        _ => (vulkan_or_skip(test), "checksum.spv:fnv1a"),
+    };
+    let runs = || {
+        let done = pump(&["--to", to, "--kernel", &kernel::example(kernel), "--messages", "1"]).done();
+        !done.stderr.contains("has no kernels")
+    };
+    let runs = there && runs();
+    if there && !runs {
+        skip(test, &format!("the back end {to} has no kernels"));
+    }
+    runs
 }
 
 /// Bytes that do not repeat in any short distance.

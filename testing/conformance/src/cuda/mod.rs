@@ -9,9 +9,12 @@ mod stand_in;
 pub use gate::{OwnStream, ValueGate, entered};
 pub use stand_in::{StandIn, path, stand_in};
 
-use transload::device::cuda::{CudaDevice, CudaStream};
-use transload::device::{Device, Stream, StreamOptions};
+use std::path::Path;
 
+use transload::device::cuda::{CudaDevice, CudaStream};
+use transload::device::{Device, KernelSource, Stream, StreamOptions};
+
+use crate::device::example::Example;
 use crate::device::{Gate, Gated, Subject};
 use crate::faulty::{Faults, Faulty};
 
@@ -22,7 +25,14 @@ pub fn is_real() -> bool {
 
 /// The first CUDA device.
 pub fn subject() -> Subject {
-    Subject { name: "cuda", open, gated }
+    Subject { name: "cuda", open, gated, kernel }
+}
+
+/// An example in PTX, which needs no compiler.
+fn kernel(example: Example) -> KernelSource {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ptx");
+    let path = example.path("ptx");
+    KernelSource::open(&folder.join(path.file_name().unwrap()), example.entry()).unwrap()
 }
 
 /// The first device, of whichever driver is to be used.
