@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use common::kernel::{example, fnv1a, write_kernel};
-use common::{Done, arg, assert_same, count, kernels_or_skip, noise, pump};
+use common::{Done, arg, assert_same, count, noise, opencl_or_skip, pump};
 
 /// 100 MB in messages of 256 bytes.
 const LEN: usize = 100_000_000;
@@ -42,22 +42,15 @@ fn checksum_of_a_large_file(to: &str, kernel: &str) {
 
 #[test]
 fn checksums_of_a_large_file_on_opencl_are_those_of_the_host() {
-    if kernels_or_skip("opencl", "kernels::checksums_of_a_large_file_on_opencl_are_those_of_the_host") {
+    if opencl_or_skip("kernels::checksums_of_a_large_file_on_opencl_are_those_of_the_host") {
         checksum_of_a_large_file("opencl", &example("checksum.cl:fnv1a"));
-    }
-}
-
-#[test]
-fn checksums_of_a_large_file_on_vulkan_are_those_of_the_host() {
-    if kernels_or_skip("vulkan", "kernels::checksums_of_a_large_file_on_vulkan_are_those_of_the_host") {
-        checksum_of_a_large_file("vulkan", &example("checksum.spv:fnv1a"));
     }
 }
 
 /// A wrong kernel makes other sums: the comparison above can fail.
 #[test]
 fn a_kernel_that_leaves_out_a_byte_is_caught() {
-    if !kernels_or_skip("opencl", "kernels::a_kernel_that_leaves_out_a_byte_is_caught") {
+    if !opencl_or_skip("kernels::a_kernel_that_leaves_out_a_byte_is_caught") {
         return;
     }
     let text = fs::read_to_string(example("checksum.cl")).unwrap();
@@ -75,7 +68,7 @@ fn a_kernel_that_leaves_out_a_byte_is_caught() {
 /// Batches of all sizes, with the last one short, on the second of two devices.
 #[test]
 fn the_second_device_runs_it_too() {
-    if !kernels_or_skip("opencl", "kernels::the_second_device_runs_it_too") {
+    if !opencl_or_skip("kernels::the_second_device_runs_it_too") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -144,22 +137,15 @@ fn filters_lines(to: &str, kernel: &str) {
 
 #[test]
 fn a_filter_of_lines_on_opencl_is_that_of_the_host() {
-    if kernels_or_skip("opencl", "kernels::a_filter_of_lines_on_opencl_is_that_of_the_host") {
+    if opencl_or_skip("kernels::a_filter_of_lines_on_opencl_is_that_of_the_host") {
         filters_lines("opencl", &example("filter.cl:keep_even"));
-    }
-}
-
-#[test]
-fn a_filter_of_lines_on_vulkan_is_that_of_the_host() {
-    if kernels_or_skip("vulkan", "kernels::a_filter_of_lines_on_vulkan_is_that_of_the_host") {
-        filters_lines("vulkan", &example("filter.spv:keep_even"));
     }
 }
 
 /// Outputs of measured messages are measured, and those of a stream lie behind each other.
 #[test]
 fn outputs_are_framed_as_messages_are() {
-    if !kernels_or_skip("opencl", "kernels::outputs_are_framed_as_messages_are") {
+    if !opencl_or_skip("kernels::outputs_are_framed_as_messages_are") {
         return;
     }
     let kernel = example("filter.cl:keep_even");
@@ -188,7 +174,7 @@ fn outputs_are_framed_as_messages_are() {
 /// The compiler's words, exit code 1, and nothing is done to the file.
 #[test]
 fn what_does_not_build_says_why() {
-    if !kernels_or_skip("opencl", "kernels::what_does_not_build_says_why") {
+    if !opencl_or_skip("kernels::what_does_not_build_says_why") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -217,7 +203,7 @@ fn what_does_not_build_says_why() {
 
 #[test]
 fn an_output_beyond_its_room_ends_the_pump() {
-    if !kernels_or_skip("opencl", "kernels::an_output_beyond_its_room_ends_the_pump") {
+    if !opencl_or_skip("kernels::an_output_beyond_its_room_ends_the_pump") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -254,14 +240,10 @@ fn kernels_of_another_language_are_refused() {
     for word in ["host takes no OpenCL C", "--to opencl takes .cl"] {
         assert!(done.stderr.contains(word), "{}", done.stderr);
     }
-    if kernels_or_skip("opencl", "kernels::kernels_of_another_language_are_refused") {
+    if opencl_or_skip("kernels::kernels_of_another_language_are_refused") {
         let kernel = example("checksum.spv:fnv1a");
         let done = pump(&["--to", "opencl", "--kernel", &kernel, "--messages", "1"]).done().code(1);
         assert!(done.stderr.contains("opencl takes no SPIR-V"), "{}", done.stderr);
-    }
-    if kernels_or_skip("vulkan", "kernels::kernels_of_another_language_are_refused") {
-        let done = pump(&["--to", "vulkan", "--kernel", &kernel, "--messages", "1"]).done().code(1);
-        assert!(done.stderr.contains("vulkan takes no OpenCL C"), "{}", done.stderr);
     }
 }
 

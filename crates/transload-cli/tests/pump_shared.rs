@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::listening::{Listening, until_it_listens};
 use common::region::{generate, generated};
-use common::{arg, count, kernels_or_skip, opencl_or_skip, pump};
+use common::{arg, count, opencl_or_skip, pump};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -254,7 +254,7 @@ fn what_is_not_as_it_was_generated_is_found() {
 /// The broken twin of messages that are right: on a device that checks them itself.
 #[test]
 fn what_is_not_as_it_was_generated_is_found_on_the_device() {
-    if kernels_or_skip("opencl", "pump_shared::what_is_not_as_it_was_generated_is_found_on_the_device") {
+    if opencl_or_skip("pump_shared::what_is_not_as_it_was_generated_is_found_on_the_device") {
         finds_what_is_wrong("opencl", "device");
     }
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{arg, count, kernels_or_skip, pump};
+use common::{arg, count, opencl_or_skip, pump};
 use serde_json::Value;
 
 fn verified(to: &str, args: &[&str]) -> Value {
@@ -49,15 +49,8 @@ fn on_the_device(to: &str) {
 
 #[test]
 fn generated_messages_are_checked_on_opencl_devices() {
-    if kernels_or_skip("opencl", "pump_verify::generated_messages_are_checked_on_opencl_devices") {
+    if opencl_or_skip("pump_verify::generated_messages_are_checked_on_opencl_devices") {
         on_the_device("opencl");
-    }
-}
-
-#[test]
-fn generated_messages_are_checked_on_vulkan_devices() {
-    if kernels_or_skip("vulkan", "pump_verify::generated_messages_are_checked_on_vulkan_devices") {
-        on_the_device("vulkan");
     }
 }
 

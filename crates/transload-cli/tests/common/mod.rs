@@ -331,32 +331,6 @@ pub(crate) fn opencl_or_skip(test: &str) -> bool {
     there
 }
 
-/// The same of Vulkan.
-pub(crate) fn vulkan_or_skip(test: &str) -> bool {
-    let there = has_check("vulkan");
-    if !there {
-        skip(test, "no Vulkan device; install mesa-vulkan-drivers and libvulkan1");
-    }
-    there
-}
-
-/// A device that runs kernels: this one.
-pub(crate) fn kernels_or_skip(to: &str, test: &str) -> bool {
-    let (there, kernel) = match to {
-        "opencl" => (opencl_or_skip(test), "checksum.cl:fnv1a"),
-        _ => (vulkan_or_skip(test), "checksum.spv:fnv1a"),
-    };
-    let runs = || {
-        let done = pump(&["--to", to, "--kernel", &kernel::example(kernel), "--messages", "1"]).done();
-        !done.stderr.contains("has no kernels")
-    };
-    let runs = there && runs();
-    if there && !runs {
-        skip(test, &format!("the back end {to} has no kernels"));
-    }
-    runs
-}
-
 /// Bytes that do not repeat in any short distance.
 pub(crate) fn noise(len: usize) -> Vec<u8> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
