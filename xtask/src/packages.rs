@@ -1,4 +1,5 @@
-//! The Debian packages that some suites need: an `OpenCL` loader, and a driver that runs on any processor.
+//! The Debian packages that some suites need: an `OpenCL` loader, a driver that runs on any processor, and the compiler of
+//! the examples in GLSL.
 
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use anyhow::Result;
 use crate::process::CommandLine;
 use crate::say::say;
 
-const NAMES: [&str; 2] = ["pocl-opencl-icd", "ocl-icd-libopencl1"];
+const NAMES: [&str; 3] = ["pocl-opencl-icd", "ocl-icd-libopencl1", "glslang-tools"];
 
 /// What this machine allows.
 #[derive(Clone, Copy, Debug)]
@@ -118,9 +119,9 @@ mod tests {
 
     #[test]
     fn states_of_packages_are_read() {
-        assert!(are_installed("installed\ninstalled\n"));
-        assert!(!are_installed("installed\n"));
-        assert!(!are_installed("installed\nconfig-files\n"));
+        assert!(are_installed("installed\ninstalled\ninstalled\n"));
+        assert!(!are_installed("installed\ninstalled\n"));
+        assert!(!are_installed("installed\ninstalled\nconfig-files\n"));
         assert!(!are_installed(""));
     }
 }
