@@ -334,7 +334,7 @@ fn a_region_that_was_replaced_is_left_for_the_new_one() {
     let id = old.region.id();
     drop(old);
     // It serves the region now, and does not see what becomes of the folder once it has really stopped.
-    running.signal(Signal::STOP);
+    running.stop();
     let stat = format!("/proc/{}/stat", running.child.id());
     wait_until("its stop", || fs::read_to_string(&stat).unwrap().contains(") T "));
     remake();

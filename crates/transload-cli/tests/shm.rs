@@ -56,7 +56,7 @@ fn names_are_listed_with_who_has_them() {
     });
     dying.signal(Signal::KILL);
     drop(dying);
-    stopped.signal(Signal::STOP);
+    stopped.stop();
 
     let document = json(&shm(&names, &["list", "--json"]).done().code(0));
     let all = document["names"].as_array().unwrap();
@@ -119,7 +119,7 @@ fn members_are_shown_with_what_they_hold_and_the_dead_are_reclaimed() {
     );
 
     // Whoever lives, or is only stopped, keeps everything.
-    running.signal(Signal::STOP);
+    running.stop();
     let nothing = json(&shm(&names, &["reclaim", "a", "--json"]).done().code(0));
     assert_eq!((count(&nothing, "freed"), nothing["dead"].as_array().unwrap().len()), (0, 0));
     assert_eq!(count(&member(&show(), pid).unwrap(), "owned"), 1);

@@ -181,6 +181,15 @@ impl Running {
         let _ = rustix::process::kill_process(pid, signal);
     }
 
+    /// Stops it, and waits until all of its threads are stopped: the signal alone only asks for that.
+    pub(crate) fn stop(&self) {
+        use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
+
+        self.signal(Signal::STOP);
+        let pid = rustix::process::Pid::from_child(&self.child);
+        waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED).expect("a child that can be stopped");
+    }
+
     /// Whether it has a thread of this name (as the kernel shortens it) by now.
     pub(crate) fn has_thread(&self, name: &str) -> bool {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten();
