@@ -41,6 +41,8 @@ mod info;
 mod kernel;
 mod landing;
 mod launch;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+mod launch_numbers;
 #[cfg(feature = "opencl")]
 pub mod opencl;
 #[cfg(any(feature = "cuda", feature = "opencl"))]

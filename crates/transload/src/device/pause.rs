@@ -1,6 +1,31 @@
-//! Pauses between polls.
+//! Pauses between polls, and waits that are made of both.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use super::{Completion, Stream};
+
+/// How long a stream that is dropped waits for what is in flight.
+pub(super) const DRAIN: Duration = Duration::from_secs(2);
+
+/// Polls until a transfer has ended, or until then if there is an end. Gives up when nothing is in flight, or none of that
+/// `can_end` any more.
+pub(super) fn poll_until<S: Stream>(
+    stream: &mut S,
+    deadline: Option<Instant>,
+    can_end: impl Fn(&S) -> bool,
+) -> Option<Completion> {
+    let mut pause = Pause::new();
+    loop {
+        if let Some(completion) = stream.poll() {
+            return Some(completion);
+        }
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if stream.in_flight() == 0 || left == Some(Duration::ZERO) || !can_end(stream) {
+            return None;
+        }
+        pause.once(left);
+    }
+}
 
 const SPINS: u32 = 64;
 const YIELDS: u32 = 32;
@@ -9,18 +34,18 @@ const LONGEST: Duration = Duration::from_micros(200);
 
 /// Pauses that grow: at first none, then the processor is given away, then sleep.
 #[derive(Debug)]
-pub(super) struct Pause {
+struct Pause {
     count: u32,
     sleep: Duration,
 }
 
 impl Pause {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self { count: 0, sleep: SHORTEST }
     }
 
     /// Pauses, not for longer than is left.
-    pub(super) fn once(&mut self, left: Option<Duration>) {
+    fn once(&mut self, left: Option<Duration>) {
         self.count = self.count.saturating_add(1);
         if self.count <= SPINS {
             std::hint::spin_loop();

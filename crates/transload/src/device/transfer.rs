@@ -76,6 +76,24 @@ impl Upload {
     }
 }
 
+impl Upload {
+    /// Copies the messages to one place, one behind the other.
+    ///
+    /// # Safety
+    ///
+    /// `target` is as long as [`device_range`](Upload::device_range), nobody else's while this runs, and no part of the
+    /// upload's own memory.
+    pub(super) unsafe fn copy_to(&self, mut target: *mut u8) {
+        for (source, len_bytes) in self.pieces() {
+            // SAFETY: the pieces together are as long as the range, and so as the target, which is the caller's alone and
+            // elsewhere. They are the upload's own (I1), initialised, kept there by it (I2); bytes that processes share are
+            // copied only (I7).
+            unsafe { std::ptr::copy_nonoverlapping(source, target, len_bytes) };
+            target = target.wrapping_add(len_bytes);
+        }
+    }
+}
+
 /// A range of the device queue on its way into host memory.
 #[derive(Debug)]
 pub struct Download {

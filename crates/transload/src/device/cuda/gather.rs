@@ -48,14 +48,8 @@ impl Gatherer {
                 return Ok(None);
             }
         };
-        let mut target = memory.base().as_ptr();
-        for (source, len_bytes) in upload.pieces() {
-            // SAFETY: the pieces together are as long as the range for which the memory was chosen, which is this
-            // function's alone (I1). They are the upload's, which keeps them there (I2), and elsewhere; bytes that
-            // processes share are copied only (I7).
-            unsafe { std::ptr::copy_nonoverlapping(source, target, len_bytes) };
-            target = target.wrapping_add(len_bytes);
-        }
+        // SAFETY: the memory was chosen for as many bytes, is this function's alone (I1), and the driver's own.
+        unsafe { upload.copy_to(memory.base().as_ptr()) };
         self.staged += u64::from(must);
         Ok(Some(memory))
     }

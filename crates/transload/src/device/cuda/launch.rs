@@ -12,6 +12,7 @@ use super::kernel;
 use super::memory::{Handle, Memory};
 use super::pinned::Allocation;
 use super::stream::{CudaStream, in_flight};
+use crate::device::launch_numbers::LaunchNumbers;
 use crate::device::{
     DeviceError, Dispatch, Kernel, Launch, Refused, Route, Stream, Ticket, Transfer, Upload,
 };
@@ -71,7 +72,7 @@ unsafe fn run(work: &mut Enqueue<'_>, function: CUfunction, threads: u32, parame
 /// What a launch needs before it is put into the stream.
 #[derive(Debug)]
 struct Prepared {
-    output: CUdeviceptr,
+    numbers: LaunchNumbers,
     landing: Option<Allocation>,
     gathered: Option<Allocation>,
     parameters: BatchParameters,
@@ -94,27 +95,26 @@ impl CudaStream {
             Ok(allowed) => allowed,
             Err(error) => return Err(Refused { transfer: launch, error }),
         };
-        let Prepared { output, landing, gathered, mut parameters } =
+        let Prepared { numbers, landing, gathered, mut parameters } =
             match self.prepare(&cuda, kernel, &mut launch) {
                 Ok(prepared) => prepared,
                 Err(error) => return Err(Refused { transfer: launch, error }),
             };
-        let layout = launch.layout();
+        let output = parameters.output;
         let mut work = Enqueue::new(&cuda, self.queue.raw());
         if launch.route() == Route::Copied {
             self.enqueue_upload(&mut work, launch.upload(), gathered.as_ref());
         }
-        let (whole, messages) = (parameters.output_bytes, launch.upload().messages());
         work.call(|cuda, stream| {
             // SAFETY: the memory for outputs begins with a word for each message.
-            unsafe { cuda.fill(output, whole, messages, stream) }
+            unsafe { cuda.fill(output, numbers.output_bytes, numbers.count as usize, stream) }
         });
         // SAFETY: the function is there, with its module, as long as the kernel, which the transfer has. The batch is in the
         // device queue, or where the device reaches it, and stays with the transfer (I1, I2); outputs have their memory. That
         // the function takes such parameters, and keeps to them, is the promise of whoever gave the code.
         unsafe { parameters.launch(&mut work, built.function()) };
-        let len_bytes = layout.len_bytes().unwrap_or(0);
-        Self::enqueue_download(&mut work, output, launch.landing_mut(), len_bytes, landing.as_ref());
+        let target = launch.landing_mut();
+        Self::enqueue_download(&mut work, output, target, numbers.all_bytes, landing.as_ref());
         match work.end() {
             Ok(refused) => {
                 let transfer = in_flight(Transfer::Launch(launch), refused);
@@ -136,33 +136,29 @@ impl CudaStream {
         kernel: &Kernel,
         launch: &mut Launch,
     ) -> Result<Prepared, DeviceError> {
-        let layout = launch.layout();
         let too_long = || DeviceError::OtherKernel {
             entry: kernel.entry().to_owned(),
             reason: "a kernel is told sizes as words of 32 bits: use smaller messages, or fewer in a batch",
         };
-        let word = |number: usize| u32::try_from(number).map_err(|_| too_long());
-        let len_bytes = layout.len_bytes().ok_or_else(too_long)?;
+        let numbers = LaunchNumbers::of(launch).ok_or_else(too_long)?;
         let mapped = self.mapped(launch.upload());
         launch.set_route(if mapped.is_some() { Route::Mapped } else { Route::Copied });
         let (slots, slots_at) =
             mapped.unwrap_or_else(|| (self.memory.pointer(), launch.upload().device_range().start));
-        let upload = launch.upload();
-        let mut parameters = BatchParameters {
+        let output = self.output(cuda, numbers.all_bytes)?;
+        let parameters = BatchParameters {
             slots,
             slots_at: slots_at as u64,
-            count: word(upload.messages())?,
-            slot_bytes: word(upload.payload().message_size())?,
-            prefix_bytes: launch.prefix_bytes(),
-            output: 0,
-            outputs_at: word(layout.outputs_at())?,
-            output_bytes: word(layout.output_bytes())?,
+            count: numbers.count,
+            slot_bytes: numbers.slot_bytes,
+            prefix_bytes: numbers.prefix_bytes,
+            output,
+            outputs_at: numbers.outputs_at,
+            output_bytes: numbers.output_bytes,
         };
-        let output = self.output(cuda, len_bytes)?;
-        parameters.output = output;
         let gathered = if mapped.is_none() { self.gather(launch.upload())? } else { None };
-        match self.through(launch.landing_mut(), len_bytes) {
-            Ok(landing) => Ok(Prepared { output, landing, gathered, parameters }),
+        match self.through(launch.landing_mut(), numbers.all_bytes) {
+            Ok(landing) => Ok(Prepared { numbers, landing, gathered, parameters }),
             Err(error) => {
                 self.gatherer.give_back(gathered);
                 Err(error)

@@ -15,14 +15,11 @@ use super::device::Shared;
 use super::gather::Gatherer;
 use super::in_flight::{Ended, Enqueue, InFlight};
 use super::memory::{Event, Handle, Memory, Queue};
-use crate::device::pause::Pause;
+use crate::device::pause::{DRAIN, poll_until};
 use crate::device::{
     Completion, CopyError, DeviceError, Dispatch, Download, Fill, Kernel, Launch, Refused, Stream,
     StreamOptions, Ticket, Transfer, Upload,
 };
-
-/// How long a stream that is dropped waits for what is in flight.
-const DRAIN: Duration = Duration::from_secs(2);
 
 /// A stream of a CUDA device.
 ///
@@ -195,18 +192,7 @@ impl CudaStream {
     }
 
     fn wait_until(&mut self, deadline: Option<Instant>) -> Option<Completion> {
-        let mut pause = Pause::new();
-        loop {
-            if let Some(completion) = self.poll() {
-                return Some(completion);
-            }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            let is_here = self.device.context().process().is_here();
-            if self.in_flight.is_empty() || left == Some(Duration::ZERO) || !is_here {
-                return None;
-            }
-            pause.once(left);
-        }
+        poll_until(self, deadline, |stream| stream.device.context().process().is_here())
     }
 }
 

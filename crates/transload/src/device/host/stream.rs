@@ -227,15 +227,10 @@ impl Copier {
     }
 
     fn write(&self, upload: &Upload) {
-        let mut to = upload.device_range().start;
-        for (source, len_bytes) in upload.pieces() {
-            let target = self.queue.slab().as_ptr().wrapping_add(to);
-            // SAFETY: the range was checked against the queue, which this thread alone accesses and keeps there (I1,
-            // I2); the pieces together are as long. They are the upload's own (I1), initialised, kept there by it (I2),
-            // and elsewhere.
-            unsafe { std::ptr::copy_nonoverlapping(source, target, len_bytes) };
-            to += len_bytes;
-        }
+        let target = self.queue.slab().as_ptr().wrapping_add(upload.device_range().start);
+        // SAFETY: the range was checked against the queue, which this thread alone accesses and keeps there (I1, I2); the
+        // upload's memory is elsewhere.
+        unsafe { upload.copy_to(target) };
     }
 
     fn read(&self, download: &mut Download) {

@@ -2,21 +2,20 @@
 
 use std::ffi::c_void;
 
-use opencl3::command_queue::{enqueue_fill_buffer, enqueue_nd_range_kernel, enqueue_read_buffer};
+use opencl3::error_codes::CL_INVALID_KERNEL;
 use opencl3::kernel::set_kernel_arg;
 use opencl3::memory::CL_MEM_READ_WRITE;
-use opencl3::types::{CL_NON_BLOCKING, cl_event, cl_int};
+use opencl3::types::{cl_event, cl_int};
 
 use super::codes;
+use super::commands;
 use super::copies::Copies;
 use super::device::Shared;
-use super::handle::{Buffer, Function, Handle, Queue};
+use super::handle::{Buffer, Function, Handle};
 use super::kernel::Use;
 use super::stream::OpenClStream;
+use crate::device::launch_numbers::LaunchNumbers;
 use crate::device::{DeviceError, Dispatch, Kernel, Launch, Refused, Ticket, Transfer};
-
-/// Kernels run in groups of this many; the last group runs behind the last message.
-const GROUP: usize = 64;
 
 /// Device memory for the outputs of launches: what no launch has is kept for the next.
 #[derive(Debug, Default)]
@@ -54,35 +53,6 @@ impl OutputBuffer {
     }
 }
 
-/// What a kernel is given of a launch, in the order of `TRANSLOAD_BATCH`.
-#[derive(Clone, Copy, Debug)]
-struct Numbers {
-    slots_at: u64,
-    count: u32,
-    slot_bytes: u32,
-    prefix_bytes: u32,
-    outputs_at: u32,
-    output_bytes: u32,
-    /// All of the lengths and outputs.
-    all_bytes: usize,
-}
-
-impl Numbers {
-    /// Nothing if one of them is more than kernels can count.
-    fn of(launch: &Launch) -> Option<Self> {
-        let (upload, layout) = (launch.upload(), launch.layout());
-        Some(Self {
-            slots_at: upload.device_range().start.try_into().ok()?,
-            count: upload.messages().try_into().ok()?,
-            slot_bytes: upload.payload().message_size().try_into().ok()?,
-            prefix_bytes: launch.prefix_bytes(),
-            outputs_at: layout.outputs_at().try_into().ok()?,
-            output_bytes: layout.output_bytes().try_into().ok()?,
-            all_bytes: layout.len_bytes()?,
-        })
-    }
-}
-
 impl OpenClStream {
     pub(super) fn start_launch(
         &mut self,
@@ -105,13 +75,20 @@ impl OpenClStream {
             }
         };
         let target = launch.landing_mut().as_mut_ptr();
+        let (queue, function, buffer) = (&self.queue, self.functions.last(), &output.buffer);
+        let (lengths, all) = (0..numbers.count as usize * 4, numbers.all_bytes);
         let steps: [&dyn Fn() -> Result<cl_event, cl_int>; 3] = [
-            &|| fill_lengths(&self.queue, &output.buffer, numbers),
-            &|| match self.functions.last() {
-                Some(function) => run(&self.queue, function, numbers.count as usize),
-                None => Err(opencl3::error_codes::CL_INVALID_KERNEL),
+            // SAFETY: the buffer is longer than the lengths, which are of whole words.
+            &|| unsafe { commands::fill(queue, buffer, lengths.clone(), numbers.output_bytes) },
+            &|| {
+                let function = function.ok_or(CL_INVALID_KERNEL)?;
+                // SAFETY: all arguments are set: buffers, which the stream or the transfer keeps until the command has ended
+                // (I2).
+                unsafe { commands::run(queue, function, numbers.count as usize) }
             },
-            &|| read_all(&self.queue, &output.buffer, numbers, target),
+            // SAFETY: the buffer is as long. The target is a landing at least as long (by `Launch::check`), which has one
+            // owner (I1): the transfer, which keeps it, out of reach of everybody, until the copy has ended (I2, I3).
+            &|| unsafe { commands::read(queue, buffer, 0, (target, all)) },
         ];
         for step in steps {
             if copies.is_whole() {
@@ -124,14 +101,18 @@ impl OpenClStream {
     }
 
     /// Memory for the outputs, and the kernel with all of its arguments.
-    fn prepare(&mut self, kernel: &Kernel, launch: &Launch) -> Result<(Numbers, OutputBuffer), DeviceError> {
+    fn prepare(
+        &mut self,
+        kernel: &Kernel,
+        launch: &Launch,
+    ) -> Result<(LaunchNumbers, OutputBuffer), DeviceError> {
         let too_large = DeviceError::Unsupported { what: "kernels for so large messages" };
-        let numbers = Numbers::of(launch).ok_or(too_large)?;
+        let numbers = LaunchNumbers::of(launch).ok_or(too_large)?;
         let function = self.functions.of(kernel, &self.device, Use::Batches)?;
         let output = self.outputs.take(&self.device, numbers.all_bytes)?;
         let set = Arguments { function, next: 0, result: Ok(()) }
             .buffer(&self.buffer)
-            .number(numbers.slots_at)
+            .number(launch.upload().device_range().start as u64)
             .number(numbers.count)
             .number(numbers.slot_bytes)
             .number(numbers.prefix_bytes)
@@ -161,10 +142,10 @@ impl OpenClStream {
                 .number(dispatch.outbound as u64)
                 .result
                 .map_err(|code| codes::failed("clSetKernelArg", code))?;
+            // SAFETY: all arguments are set: the buffer, which the stream keeps until the command has ended (I2).
+            let event = unsafe { commands::run(&self.queue, function, dispatch.work_items as usize) };
             let mut copies = Copies::default();
-            copies
-                .note(run(&self.queue, function, dispatch.work_items as usize))
-                .map_err(|code| codes::failed("clEnqueueNDRangeKernel", code))?;
+            copies.note(event).map_err(|code| codes::failed("clEnqueueNDRangeKernel", code))?;
             Ok(copies)
         });
         match enqueued {
@@ -200,71 +181,5 @@ impl Arguments<'_> {
             self.next += 1;
         }
         self
-    }
-}
-
-fn fill_lengths(
-    queue: &Handle<Queue>,
-    output: &Handle<Buffer>,
-    numbers: Numbers,
-) -> Result<cl_event, cl_int> {
-    let word = numbers.output_bytes.to_le_bytes();
-    let len_bytes = numbers.count as usize * word.len();
-    // SAFETY: queue and buffer are there; the buffer is longer than the lengths, which are of whole words. The driver takes a
-    // copy of the pattern.
-    unsafe {
-        enqueue_fill_buffer(
-            queue.raw(),
-            output.raw(),
-            word.as_ptr().cast(),
-            word.len(),
-            0,
-            len_bytes,
-            0,
-            std::ptr::null(),
-        )
-    }
-}
-
-/// Runs a kernel at least so many times.
-fn run(queue: &Handle<Queue>, function: &Handle<Function>, times: usize) -> Result<cl_event, cl_int> {
-    let global = times.next_multiple_of(GROUP);
-    // SAFETY: queue and function are there, and all arguments are set: buffers that stay there until the command has ended,
-    // as the stream or the transfer keeps them (I2). What the kernel does to the memory that it is given, or beyond, is its
-    // author's, as the documentation of `Device::build` says.
-    unsafe {
-        enqueue_nd_range_kernel(
-            queue.raw(),
-            function.raw(),
-            1,
-            std::ptr::null(),
-            &raw const global,
-            std::ptr::null(),
-            0,
-            std::ptr::null(),
-        )
-    }
-}
-
-fn read_all(
-    queue: &Handle<Queue>,
-    output: &Handle<Buffer>,
-    numbers: Numbers,
-    target: *mut u8,
-) -> Result<cl_event, cl_int> {
-    // SAFETY: queue and buffer are there, and the buffer is as long. The target is a landing at least as long (by
-    // `Launch::check`), which has one owner (I1): the transfer, which keeps it, out of reach of everybody, until the copy has
-    // ended (I2, I3).
-    unsafe {
-        enqueue_read_buffer(
-            queue.raw(),
-            output.raw(),
-            CL_NON_BLOCKING,
-            0,
-            numbers.all_bytes,
-            target.cast(),
-            0,
-            std::ptr::null(),
-        )
     }
 }

@@ -67,6 +67,7 @@
 //! `clSetKernelArg` may not, and it is not used). The device is `Send` and `Sync`, a stream is `Send`.
 
 mod codes;
+mod commands;
 mod copies;
 mod device;
 mod driver;

@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use opencl3::command_queue::{enqueue_fill_buffer, enqueue_read_buffer, enqueue_write_buffer, flush};
-use opencl3::types::{CL_NON_BLOCKING, cl_command_queue, cl_event, cl_int, cl_mem};
+use opencl3::command_queue::flush;
+use opencl3::types::{cl_command_queue, cl_event, cl_int, cl_mem};
 
 use super::codes;
+use super::commands;
 use super::copies::{Copies, Ended};
 use super::device::Shared;
 use super::gather::{self, Gatherer};
@@ -16,14 +17,11 @@ use super::handle::{Buffer, Handle, Queue};
 use super::kernel::Functions;
 use super::launch::{OutputBuffer, Outputs};
 use super::pinned::Allocation;
-use crate::device::pause::Pause;
+use crate::device::pause::{DRAIN, poll_until};
 use crate::device::{
     Completion, CopyError, DeviceError, Dispatch, Download, Fill, Kernel, Launch, Refused, Stream,
     StreamOptions, Ticket, Transfer, Upload,
 };
-
-/// How long a stream that is dropped waits for what is in flight.
-const DRAIN: Duration = Duration::from_secs(2);
 
 const WRITE: &str = "clEnqueueWriteBuffer";
 const READ: &str = "clEnqueueReadBuffer";
@@ -135,23 +133,11 @@ impl OpenClStream {
         }
     }
 
-    fn write(&self, (source, len_bytes): (*const u8, usize), to: usize) -> Result<cl_event, cl_int> {
-        // SAFETY: queue and buffer are there. The range lies within the buffer's bytes that are the device queue
-        // (checked by `Upload::check`). The source is a piece of a batch, or what its pieces were gathered in: initialised,
-        // written by nobody (I1, I3) but processes that lie (I7), and with the transfer, in `in_flight` or in quarantine,
-        // until the copy has ended (I2).
-        unsafe {
-            enqueue_write_buffer(
-                self.queue.raw(),
-                self.buffer.raw(),
-                CL_NON_BLOCKING,
-                to,
-                len_bytes,
-                source.cast(),
-                0,
-                std::ptr::null(),
-            )
-        }
+    fn write(&self, piece: (*const u8, usize), to: usize) -> Result<cl_event, cl_int> {
+        // SAFETY: the range lies within the buffer's bytes that are the device queue (checked by `Upload::check`). The source
+        // is a piece of a batch, or what its pieces were gathered in: initialised, written by nobody (I1, I3) but processes
+        // that lie (I7), and with the transfer, in `in_flight` or in quarantine, until the copy has ended (I2).
+        unsafe { commands::write(&self.queue, &self.buffer, piece, to) }
     }
 
     /// Enqueues the copies of an upload. None is, if the first is refused.
@@ -175,21 +161,10 @@ impl OpenClStream {
     }
 
     fn read(&self, from: usize, target: *mut u8, len_bytes: usize) -> Result<cl_event, cl_int> {
-        // SAFETY: queue and buffer are there, and the range lies within the device queue. The target is a landing at
-        // least as long (checked by `Download::check`), which has one owner (I1): the transfer, which keeps it, out of reach of
-        // everybody, until the copy has ended (I2, I3).
-        unsafe {
-            enqueue_read_buffer(
-                self.queue.raw(),
-                self.buffer.raw(),
-                CL_NON_BLOCKING,
-                from,
-                len_bytes,
-                target.cast(),
-                0,
-                std::ptr::null(),
-            )
-        }
+        // SAFETY: the range lies within the device queue. The target is a landing at least as long (checked by
+        // `Download::check`), which has one owner (I1): the transfer, which keeps it, out of reach of everybody, until the copy
+        // has ended (I2, I3).
+        unsafe { commands::read(&self.queue, &self.buffer, from, (target, len_bytes)) }
     }
 
     /// Takes a transfer over whose copies the driver has.
@@ -247,17 +222,7 @@ impl OpenClStream {
     }
 
     fn wait_until(&mut self, deadline: Option<Instant>) -> Option<Completion> {
-        let mut pause = Pause::new();
-        loop {
-            if let Some(completion) = self.poll() {
-                return Some(completion);
-            }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if self.in_flight.is_empty() || left == Some(Duration::ZERO) {
-                return None;
-            }
-            pause.once(left);
-        }
+        poll_until(self, deadline, |_| true)
     }
 }
 
@@ -309,21 +274,8 @@ impl Stream for OpenClStream {
         }
         let mut copies = Copies::default();
         if !fill.range.is_empty() {
-            let word = fill.word.to_le_bytes();
-            // SAFETY: queue and buffer are there; the range was checked and is of whole words (by `Fill::check`). The
-            // driver takes a copy of the pattern.
-            let event = unsafe {
-                enqueue_fill_buffer(
-                    self.queue.raw(),
-                    self.buffer.raw(),
-                    word.as_ptr().cast(),
-                    word.len(),
-                    fill.range.start,
-                    fill.range.len(),
-                    0,
-                    std::ptr::null(),
-                )
-            };
+            // SAFETY: the range was checked, and is of whole words (by `Fill::check`).
+            let event = unsafe { commands::fill(&self.queue, &self.buffer, fill.range.clone(), fill.word) };
             if let Err(code) = copies.note(event) {
                 return Err(Refused { transfer: fill, error: codes::failed(FILL, code) });
             }
