@@ -10,41 +10,22 @@ use transload::device::{
 };
 use transload::memory::{Policy, Slab};
 use transload_conformance::cuda::{self, OwnStream, ValueGate, is_real};
+use transload_conformance::device::example::Example;
 use transload_conformance::device::{Rig, all_of, bring, next};
-use transload_conformance::watchdog::watch;
 
 const OPTIONS: StreamOptions = StreamOptions { queue_bytes: 1024, in_flight: 4 };
 
 /// A kernel that runs on a device, and whose twin the stand-in has: it adds up the words of each message.
 const SUM: &str = include_str!("../../../crates/transload/src/device/cuda/measure.ptx");
 
-/// The examples, translated.
-const CHECKSUM: &str = include_str!("ptx/checksum.ptx");
-const FILTER: &str = include_str!("ptx/filter.ptx");
-const ECHO: &str = include_str!("ptx/echo.ptx");
-
-/// Their sources.
+/// The sources of the examples.
 const SOURCES: [(&str, &str); 3] = [
     ("fnv1a", include_str!("../../../examples/checksum.cu")),
     ("keep_even", include_str!("../../../examples/filter.cu")),
     ("echo", include_str!("../../../examples/echo.cu")),
 ];
 
-/// Makes a test of a function over the first device, bounded in time.
-macro_rules! tests {
-    ($($(#[$doc:meta])* fn $name:ident($device:ident) $body:block)*) => {$(
-        $(#[$doc])*
-        #[test]
-        fn $name() {
-            watch(stringify!($name), || {
-                let $device = cuda::device();
-                $body
-            });
-        }
-    )*};
-}
-
-tests! {
+transload_conformance::cuda_tests! {
     /// A kernel over batches: copied or mapped, whole or wrapped, the outputs are those of the twin.
     fn a_kernel_runs_over_batches(device) {
         let kernel = sum(&device);
@@ -77,7 +58,7 @@ tests! {
     /// A kernel that drops some messages, and shortens others.
     fn a_kernel_may_drop_messages(device) {
         let mut stream = device.open_stream(&OPTIONS).unwrap();
-        let filter = example(&device, FILTER, "keep_even");
+        let filter = device.build(&cuda::kernel(Example::Filter)).unwrap();
         let mut rig = Rig::new(&device, 16, 12);
         let mut messages = Vec::new();
         for nth in 0..16_u8 {
@@ -107,7 +88,7 @@ tests! {
     fn a_kernel_runs_over_queues(device) {
         const OUTBOUND: usize = 1024;
         let mut stream = device.open_stream(&StreamOptions { queue_bytes: 2048, in_flight: 4 }).unwrap();
-        let echo = example(&device, ECHO, "echo");
+        let echo = device.build(&cuda::kernel(Example::Echo)).unwrap();
         // Two queues of four messages of eight bytes, the first with three in it.
         let mut image = vec![0_u8; 2048];
         for queue in [0, OUTBOUND] {
@@ -147,7 +128,7 @@ tests! {
     /// The checksum of the examples, on payloads of all lengths behind their prefixes.
     fn a_kernel_sees_payloads_behind_their_lengths(device) {
         let mut stream = device.open_stream(&OPTIONS).unwrap();
-        let checksum = example(&device, CHECKSUM, "fnv1a");
+        let checksum = device.build(&cuda::kernel(Example::Checksum)).unwrap();
         let mut rig = Rig::new(&device, 64, 16);
         let mut messages = Vec::new();
         let payload = |nth: u8| (0..nth % 13).map(|at| nth.wrapping_mul(31) ^ at).collect::<Vec<u8>>();
@@ -164,7 +145,7 @@ tests! {
         assert_eq!(completion.result, Ok(()));
         let Transfer::Launch(launch) = completion.transfer else { panic!("the launch comes back") };
         for (nth, reply) in (0..64_u8).zip(launch.replies()) {
-            assert_eq!(reply, Reply::Output(&fnv1a(&payload(nth)).to_le_bytes()), "{nth}");
+            assert_eq!(reply, Reply::Output(&Example::Checksum.answer(&payload(nth), 8).unwrap()), "{nth}");
         }
     }
 
@@ -271,18 +252,9 @@ tests! {
     }
 }
 
-fn example(device: &CudaDevice, ptx: &str, entry: &str) -> Kernel {
-    device.build(&KernelSource { code: Code::Ptx(ptx.to_owned()), entry: entry.to_owned() }).unwrap()
-}
-
 fn sum(device: &CudaDevice) -> Kernel {
-    example(device, SUM, "transload_measure")
-}
-
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    let source = KernelSource { code: Code::Ptx(SUM.to_owned()), entry: "transload_measure".to_owned() };
+    device.build(&source).unwrap()
 }
 
 fn twin(message: &[u8]) -> u32 {

@@ -14,26 +14,11 @@ use transload::device::cuda::{CudaDevice, CudaOptions, CudaStream};
 use transload::device::{Device, DeviceError, Fill, Stream, StreamOptions, Transfer};
 use transload::memory::{Policy, Slab};
 use transload::region::{Access, Region, RegisterError, Registrar, Registration};
-use transload_conformance::cuda::{self, OwnStream, entered, is_real};
+use transload_conformance::cuda::{OwnStream, entered, is_real};
 use transload_conformance::device::{Rig, all_of, bring, finish, next};
-use transload_conformance::watchdog::watch;
 
 const OPTIONS: StreamOptions = StreamOptions { queue_bytes: 1024, in_flight: 4 };
 const PAGE: usize = 4096;
-
-/// Makes a test of a function over the first device, bounded in time.
-macro_rules! tests {
-    ($($(#[$doc:meta])* fn $name:ident($device:ident) $body:block)*) => {$(
-        $(#[$doc])*
-        #[test]
-        fn $name() {
-            watch(stringify!($name), || {
-                let $device = cuda::device();
-                $body
-            });
-        }
-    )*};
-}
 
 fn ok(result: CUresult) {
     assert_eq!(result, CUresult::CUDA_SUCCESS);
@@ -72,7 +57,7 @@ fn registration(region: &Region) -> &Registration {
     region.registration()
 }
 
-tests! {
+transload_conformance::cuda_tests! {
     /// The very same pages are shared, whatever of them is asked for, until the last has ended; then they can be taken anew.
     fn the_same_range_is_shared(device) {
         let pages = Pages::new(4);

@@ -42,3 +42,17 @@ fn the_compiled_examples_are_those_of_their_sources() {
         );
     }
 }
+
+/// OpenCL C and CUDA C have one header, so an example is the same text in both, but for the comment at its head.
+#[test]
+fn the_examples_in_cuda_c_are_those_in_opencl_c() {
+    use transload_conformance::device::example::Example;
+
+    for example in [Example::Checksum, Example::Filter, Example::Echo] {
+        let code = |extension| {
+            let text = fs::read_to_string(example.path(extension)).unwrap();
+            text.split_once("*/").unwrap().1.to_owned()
+        };
+        assert_eq!(code("cl"), code("cu"), "{example:?}");
+    }
+}

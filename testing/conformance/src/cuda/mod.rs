@@ -9,10 +9,8 @@ mod stand_in;
 pub use gate::{OwnStream, ValueGate, entered};
 pub use stand_in::{StandIn, path, stand_in};
 
-use std::path::Path;
-
 use transload::device::cuda::{CudaDevice, CudaStream};
-use transload::device::{Device, KernelSource, Stream, StreamOptions};
+use transload::device::{Code, Device, KernelSource, Stream, StreamOptions};
 
 use crate::device::example::Example;
 use crate::device::{Gate, Gated, Subject};
@@ -28,11 +26,29 @@ pub fn subject() -> Subject {
     Subject { name: "cuda", open, gated, kernel }
 }
 
-/// An example in PTX, which needs no compiler.
-fn kernel(example: Example) -> KernelSource {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ptx");
-    let path = example.path("ptx");
-    KernelSource::open(&folder.join(path.file_name().unwrap()), example.entry()).unwrap()
+/// An example in PTX, which needs no compiler. It is in the program, which may be run where the sources are not.
+pub fn kernel(example: Example) -> KernelSource {
+    let ptx = match example {
+        Example::Checksum => include_str!("../../tests/ptx/checksum.ptx"),
+        Example::Filter => include_str!("../../tests/ptx/filter.ptx"),
+        Example::Echo => include_str!("../../tests/ptx/echo.ptx"),
+    };
+    KernelSource { code: Code::Ptx(ptx.to_owned()), entry: example.entry().to_owned() }
+}
+
+/// Makes a test of each function over the first device, bounded in time.
+#[macro_export]
+macro_rules! cuda_tests {
+    ($($(#[$doc:meta])* fn $name:ident($device:ident) $body:block)*) => {$(
+        $(#[$doc])*
+        #[test]
+        fn $name() {
+            $crate::watchdog::watch(stringify!($name), || {
+                let $device = $crate::cuda::device();
+                $body
+            });
+        }
+    )*};
 }
 
 /// The first device, of whichever driver is to be used.

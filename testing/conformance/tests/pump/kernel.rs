@@ -11,7 +11,7 @@ use transload::pump::{
 use transload_conformance::faulty::{Call, Faults, Faulty};
 use transload_conformance::watchdog::watch;
 
-use crate::kit::{Collected, MESSAGE, balanced, faulty_host, options, ring};
+use crate::kit::{self, Collected, balanced, faulty_host, options, ring};
 
 /// What the kernel of these tests makes of a message, on the host: three times its number, and nothing of each fifth.
 fn thrice(message: &[u8]) -> Option<u64> {
@@ -243,25 +243,14 @@ fn a_sink_that_fails_ends_the_pump() {
 #[cfg(target_os = "linux")]
 #[test]
 fn messages_of_a_shared_ring_go_through_it() {
-    use transload::pump::SharedFeed;
-    use transload::shared::{SharedPool, SharedRegion};
-
     watch("kernel", || {
         let device = HostDevice::new();
-        let region = SharedRegion::builder(16, MESSAGE).create().unwrap();
-        let (sender, taker) =
-            (SharedPool::join(&region, "sender").unwrap(), SharedPool::join(&region, "pump").unwrap());
-        let feed = SharedFeed::new(taker.ring().consumer().unwrap()).at_most(500);
+        let (sender, feed) = kit::shared_feed(500);
         let outputs = Outputs::default();
         let pump = Pump::open(&device, feed, options()).unwrap();
         let pump = pump.through_kernel(&device, kernel(&device, |_| None), OPTIONS, outputs.clone()).unwrap();
         let running = pump.spawn().unwrap();
-        for number in 0..500_u64 {
-            sender
-                .ring()
-                .send_copy_timeout(&number.to_le_bytes(), transload_conformance::watchdog::PATIENCE)
-                .unwrap();
-        }
+        kit::send(&sender, 0..500);
         let report = running.join();
         assert!(report.error.is_none(), "{report:?}");
         assert_eq!((report.accepted, report.delivered), (500, 500));

@@ -7,10 +7,16 @@ use std::time::Duration;
 
 use transload::device::host::{Gate, HostDevice, HostKernel, HostQueues};
 use transload::device::{self, Code, Device, Kernel, KernelSource};
+#[cfg(target_os = "linux")]
+use transload::pump::SharedFeed;
 use transload::pump::{Intake, OnFull, Pump, PumpHandle, PumpOptions, Report, Sink};
+#[cfg(target_os = "linux")]
+use transload::shared::{SharedPool, SharedRegion};
 use transload::staging::{Consumer, DequeueError, PinnedStagingBuffer, Producer};
 use transload_conformance::faulty::{Faults, Faulty};
 use transload_conformance::skip::skip;
+#[cfg(target_os = "linux")]
+use transload_conformance::watchdog::PATIENCE;
 
 /// Bytes in a message of these tests: its number, little-endian.
 pub(crate) const MESSAGE: usize = 8;
@@ -135,5 +141,22 @@ pub(crate) fn collect(consumer: &mut Consumer) -> Vec<u64> {
             Err(DequeueError::Closed) => return numbers,
             Err(_) => thread::yield_now(),
         }
+    }
+}
+
+/// A ring that processes share, as a feed of so many messages, and the pool of who sends them.
+#[cfg(target_os = "linux")]
+pub(crate) fn shared_feed(messages: u64) -> (SharedPool, SharedFeed) {
+    let region = SharedRegion::builder(16, MESSAGE).create().unwrap();
+    let (sender, pool) =
+        (SharedPool::join(&region, "sender").unwrap(), SharedPool::join(&region, "pump").unwrap());
+    (sender, SharedFeed::new(pool.ring().consumer().unwrap()).at_most(messages))
+}
+
+/// Sends messages of these numbers into a ring that processes share, as there is room.
+#[cfg(target_os = "linux")]
+pub(crate) fn send(sender: &SharedPool, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        sender.ring().send_copy_timeout(&number.to_le_bytes(), PATIENCE).unwrap();
     }
 }

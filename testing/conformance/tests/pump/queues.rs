@@ -13,7 +13,8 @@ use transload_conformance::watchdog::{until, watch};
 use transload_core::Counter;
 
 use crate::kit::{
-    DRAIN, MESSAGE, balanced, collect, devices, faulty_host, kernel_over_queues as kernel, options, ring,
+    self, DRAIN, MESSAGE, balanced, collect, devices, faulty_host, kernel_over_queues as kernel, options,
+    ring,
 };
 use crate::puppet::Puppet;
 
@@ -150,24 +151,13 @@ fn a_kernel_steps_over_what_was_given_up() {
 #[cfg(target_os = "linux")]
 #[test]
 fn messages_of_a_shared_ring_go_to_a_kernel() {
-    use transload::pump::SharedFeed;
-    use transload::shared::{SharedPool, SharedRegion};
-
     watch("queues", || {
         let device = HostDevice::new();
-        let region = SharedRegion::builder(16, MESSAGE).create().unwrap();
-        let (sender, pool) =
-            (SharedPool::join(&region, "sender").unwrap(), SharedPool::join(&region, "pump").unwrap());
-        let feed = SharedFeed::new(pool.ring().consumer().unwrap()).at_most(500);
+        let (sender, feed) = kit::shared_feed(500);
         let (kernel, taken) = taker(&device);
         let queues = DeviceQueues::new().inbound(feed, 8).kernel(kernel, 1);
         let running = Pump::open_queues(&device, queues, options()).unwrap().spawn().unwrap();
-        for number in 0..500_u64 {
-            sender
-                .ring()
-                .send_copy_timeout(&number.to_le_bytes(), transload_conformance::watchdog::PATIENCE)
-                .unwrap();
-        }
+        kit::send(&sender, 0..500);
         let report = running.join();
         assert!(report.error.is_none(), "{report:?}");
         assert_eq!((report.accepted, report.delivered), (500, 500));

@@ -11,7 +11,7 @@ use transload_conformance::faulty::Call;
 use transload_conformance::watchdog::{until, watch};
 use transload_core::Flag;
 
-use crate::kit::{Collected, DRAIN, MESSAGE, balanced, devices, faulty_host, options, ring};
+use crate::kit::{self, Collected, DRAIN, MESSAGE, balanced, devices, faulty_host, options, ring};
 
 const BUFFERS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -51,9 +51,7 @@ impl Rig {
     }
 
     fn send(&self, numbers: std::ops::Range<u64>) {
-        for number in numbers {
-            self.sender.ring().send_copy_timeout(&number.to_le_bytes(), PATIENCE).unwrap();
-        }
+        kit::send(&self.sender, numbers);
     }
 
     /// What the next consumer finds in the ring, and how much of it for the second time.
