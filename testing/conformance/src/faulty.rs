@@ -29,6 +29,8 @@ use transload::device::{
 use transload::memory::Slab;
 use transload::region::{Access, Region, RegisterError, Registrar};
 
+use crate::device::{Gate, Hold};
+
 /// The calls that can be refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Call {
@@ -336,5 +338,42 @@ impl Stream for FaultyStream {
     /// The wrapped stream's own type.
     fn as_any(&self) -> &dyn Any {
         self.stream.as_any()
+    }
+}
+
+/// A gate of a device whose copies do not fail on demand, before a stream of a [`Faulty`] device: failures are injected.
+#[derive(Debug)]
+pub struct FaultyGate<H: Hold> {
+    hold: H,
+    faults: Faults,
+}
+
+impl<H: Hold> FaultyGate<H> {
+    /// The gate itself, and what makes its stream fail.
+    pub fn new(hold: H, faults: Faults) -> Self {
+        Self { hold, faults }
+    }
+}
+
+impl<H: Hold> Hold for FaultyGate<H> {
+    fn close(&mut self) {
+        self.hold.close();
+    }
+
+    fn open(&mut self) {
+        self.hold.open();
+    }
+}
+
+impl<H: Hold> Gate for FaultyGate<H> {
+    fn fail(&mut self) {
+        self.faults.fail_next();
+        self.hold.open();
+    }
+}
+
+impl<H: Hold> Drop for FaultyGate<H> {
+    fn drop(&mut self) {
+        self.hold.open();
     }
 }

@@ -3,8 +3,8 @@
 use transload::device::{Code, Device, KernelSource, StreamOptions, host};
 
 use crate::device::example::Example;
-use crate::device::{Gate, Gated, Subject};
-use crate::faulty::{Faults, Faulty};
+use crate::device::{Gated, Hold, Subject};
+use crate::faulty::{Faults, Faulty, FaultyGate};
 
 /// The host device. Its copies do not fail by themselves: failures are injected.
 pub fn subject() -> Subject {
@@ -24,32 +24,15 @@ fn gated(options: &StreamOptions) -> Result<Gated, String> {
     let (gate, faults) = (host::Gate::new(), Faults::new());
     let device = Faulty::new(Box::new(host::HostDevice::with_gate(gate.clone())), faults.clone());
     let stream = device.open_stream(options).map_err(|error| error.to_string())?;
-    Ok(Gated { device: Box::new(device), stream, gate: Box::new(HostGate { gate, faults }) })
+    Ok(Gated { device: Box::new(device), stream, gate: Box::new(FaultyGate::new(gate, faults)) })
 }
 
-#[derive(Debug)]
-struct HostGate {
-    gate: host::Gate,
-    faults: Faults,
-}
-
-impl Gate for HostGate {
+impl Hold for host::Gate {
     fn close(&mut self) {
-        self.gate.close();
+        host::Gate::close(self);
     }
 
     fn open(&mut self) {
-        self.gate.open();
-    }
-
-    fn fail(&mut self) {
-        self.faults.fail_next();
-        self.gate.open();
-    }
-}
-
-impl Drop for HostGate {
-    fn drop(&mut self) {
-        self.gate.open();
+        host::Gate::open(self);
     }
 }

@@ -3,7 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`device`] | the suite for [`Device`](transload::device::Device) and [`Stream`](transload::device::Stream), and [`device_suite!`], which makes tests of it |
-//! | [`host`], [`opencl`], [`cuda`] | the back ends as subjects of the suite, each with a gate that holds its copies |
+//! | [`host`], [`opencl`], [`vulkan`], [`cuda`] | the back ends as subjects of the suite, each with a gate that holds its copies |
 //! | [`proactor`] | the suite for [`Proactor`](transload::proactor::Proactor), its subjects, and [`proactor_suite!`] |
 //! | [`queues`] | the suite for queues in device memory, kept going by a pump, and [`queue_suite!`] |
 //! | [`confinement`] | processes that may do less: no `io_uring`, no rights, little locked memory |
@@ -30,4 +30,5 @@ pub mod opencl;
 pub mod proactor;
 pub mod queues;
 pub mod skip;
+pub mod vulkan;
 pub mod watchdog;

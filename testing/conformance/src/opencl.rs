@@ -8,7 +8,7 @@ use opencl3::types::{cl_command_queue, cl_context, cl_event, cl_int};
 use transload::device::opencl::OpenClDevice;
 use transload::device::{Device, StreamOptions};
 
-use crate::device::{Gate, Gated, Subject};
+use crate::device::{Gate, Gated, Hold, Subject};
 
 /// The first OpenCL device.
 pub fn subject() -> Subject {
@@ -101,7 +101,7 @@ impl QueueGate {
     }
 }
 
-impl Gate for QueueGate {
+impl Hold for QueueGate {
     fn close(&mut self) {
         self.end(CL_COMPLETE);
         let event = create_user_event(self.context).unwrap();
@@ -114,7 +114,9 @@ impl Gate for QueueGate {
     fn open(&mut self) {
         self.end(CL_COMPLETE);
     }
+}
 
+impl Gate for QueueGate {
     fn fail(&mut self) {
         const CL_OUT_OF_RESOURCES: cl_int = -5;
         self.end(CL_OUT_OF_RESOURCES);

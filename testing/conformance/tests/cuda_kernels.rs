@@ -11,7 +11,7 @@ use transload::device::{
 use transload::memory::{Policy, Slab};
 use transload_conformance::cuda::{self, OwnStream, ValueGate, is_real};
 use transload_conformance::device::example::Example;
-use transload_conformance::device::{Rig, all_of, bring, next};
+use transload_conformance::device::{Hold, Rig, all_of, bring, next};
 
 const OPTIONS: StreamOptions = StreamOptions { queue_bytes: 1024, in_flight: 4 };
 

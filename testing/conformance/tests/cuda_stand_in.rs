@@ -18,7 +18,7 @@ use transload::device::{
 use transload::memory::{Policy, Slab};
 use transload::region::{Access, RegisterError, Registrar, Registration};
 use transload_conformance::cuda::{self, OwnStream, StandIn, ValueGate, entered, stand_in};
-use transload_conformance::device::{Rig, all_of, bring, finish, next};
+use transload_conformance::device::{Hold, Rig, all_of, bring, finish, next};
 use transload_conformance::watchdog::{until, watch};
 
 const OPTIONS: StreamOptions = StreamOptions { queue_bytes: 1024, in_flight: 4 };

@@ -24,7 +24,7 @@ use transload::device::opencl::{OpenClDevice, OpenClStream};
 use transload::device::{Device, DeviceError, Landing, Stream, StreamOptions};
 use transload::memory::{Policy, Slab};
 use transload::region::{Access, Registrar, Registration};
-use transload_conformance::device::{Gate, Rig, all_of, bring, finish, next};
+use transload_conformance::device::{Hold, Rig, all_of, bring, finish, next};
 use transload_conformance::opencl::{OwnQueue, QueueGate};
 use transload_conformance::skip::skip;
 use transload_conformance::watchdog::{until, watch};

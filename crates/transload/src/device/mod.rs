@@ -27,7 +27,8 @@
 //! | `host` | main memory, a copy thread; the default, and the reference for the others | always there |
 //! | `opencl` | any OpenCL device, driver loaded at run time | feature `opencl` |
 //! | `cuda` | NVIDIA GPUs, driver loaded at run time | feature `cuda` |
-//! | `vulkan`, `metal` | | answer [`DeviceError::Unavailable`]: not built yet |
+//! | `vulkan` | any device with a driver of Vulkan 1.2 or later, loaded at run time | feature `vulkan` |
+//! | `metal` | | answers [`DeviceError::Unavailable`]: not built yet |
 
 mod absent;
 mod backend;
@@ -41,11 +42,11 @@ mod info;
 mod kernel;
 mod landing;
 mod launch;
-#[cfg(any(feature = "cuda", feature = "opencl"))]
+#[cfg(any(feature = "cuda", feature = "opencl", feature = "vulkan"))]
 mod launch_numbers;
 #[cfg(feature = "opencl")]
 pub mod opencl;
-#[cfg(any(feature = "cuda", feature = "opencl"))]
+#[cfg(any(feature = "cuda", feature = "opencl", feature = "vulkan"))]
 mod pause;
 mod payload;
 mod queue_layout;
@@ -54,6 +55,8 @@ mod selector;
 mod stream;
 mod traits;
 mod transfer;
+#[cfg(feature = "vulkan")]
+pub mod vulkan;
 
 pub use backend::Backend;
 pub use command::{Dispatch, Fill};

@@ -3,14 +3,17 @@
 use super::absent::Absent;
 use super::{Backend, Device, DeviceError, Driver, Kind, Selector, host};
 
-const NOT_YET: &str = "this version has no such back end yet; use opencl or host";
+const NOT_YET: &str = "this version has no such back end yet; use vulkan, opencl or host";
 
 static HOST: host::Host = host::Host;
 #[cfg(feature = "opencl")]
 static OPENCL: super::opencl::OpenCl = super::opencl::OpenCl;
 #[cfg(not(feature = "opencl"))]
 static OPENCL: Absent = Absent::new(Backend::OpenCl, "built without it: build with --features opencl");
-static VULKAN: Absent = Absent::new(Backend::Vulkan, NOT_YET);
+#[cfg(feature = "vulkan")]
+static VULKAN: super::vulkan::Vulkan = super::vulkan::Vulkan;
+#[cfg(not(feature = "vulkan"))]
+static VULKAN: Absent = Absent::new(Backend::Vulkan, "built without it: build with --features vulkan");
 #[cfg(feature = "cuda")]
 static CUDA: super::cuda::Cuda = super::cuda::Cuda;
 #[cfg(not(feature = "cuda"))]

@@ -223,6 +223,22 @@ impl Transfer {
         };
         Self::Quarantined { messages }
     }
+
+    /// Where its bytes come back to, and how many they are, if any do.
+    #[cfg(any(feature = "cuda", feature = "vulkan"))]
+    pub(super) fn arrival(&mut self) -> Option<(&mut Landing, usize)> {
+        match self {
+            Self::Download(download) => {
+                let len_bytes = download.device_range().len();
+                Some((download.landing_mut(), len_bytes))
+            }
+            Self::Launch(launch) => {
+                let len_bytes = launch.layout().len_bytes()?;
+                Some((launch.landing_mut(), len_bytes))
+            }
+            Self::Upload(_) | Self::Fill(_) | Self::Dispatch(_) | Self::Quarantined { .. } => None,
+        }
+    }
 }
 
 impl Completion {

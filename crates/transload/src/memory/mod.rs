@@ -56,7 +56,7 @@ pub use policy::Policy;
 pub use slab::Slab;
 pub(crate) use slab::Tenancy;
 #[cfg_attr(
-    not(any(feature = "cuda", feature = "opencl")),
+    not(any(feature = "cuda", feature = "opencl", feature = "vulkan")),
     expect(unused_imports, reason = "for devices that allocate slabs")
 )]
 pub(crate) use slab::checked_len;

@@ -10,6 +10,8 @@ use cudarc::driver::sys::{
 };
 use transload::device::cuda::CudaDevice;
 
+use crate::device::Hold;
+
 /// Does something while the device's context is current.
 ///
 /// # Panics
@@ -110,9 +112,10 @@ impl ValueGate {
         // SAFETY: the gate's own memory; who waits for the number reads whole words.
         unsafe { self.word.write_volatile(number) };
     }
+}
 
-    /// Holds what is put into the stream from now on.
-    pub fn close(&mut self) {
+impl Hold for ValueGate {
+    fn close(&mut self) {
         const AT_LEAST: u32 = 0;
         self.open();
         self.closed += 1;
@@ -124,8 +127,7 @@ impl ValueGate {
         });
     }
 
-    /// Lets go what is held.
-    pub fn open(&mut self) {
+    fn open(&mut self) {
         self.set(self.closed);
     }
 }

@@ -13,8 +13,8 @@ use transload::device::cuda::{CudaDevice, CudaStream};
 use transload::device::{Code, Device, KernelSource, Stream, StreamOptions};
 
 use crate::device::example::Example;
-use crate::device::{Gate, Gated, Subject};
-use crate::faulty::{Faults, Faulty};
+use crate::device::{Gate, Gated, Hold, Subject};
+use crate::faulty::{Faults, Faulty, FaultyGate};
 
 /// Whether the tests are to use a real driver.
 pub fn is_real() -> bool {
@@ -81,7 +81,7 @@ fn gated(options: &StreamOptions) -> Result<Gated, String> {
         let adopted = Adopted { device, own };
         let device = Faulty::new(Box::new(adopted), faults.clone());
         let stream = device.open_stream(options).map_err(|error| error.to_string())?;
-        return Ok(Gated { device: Box::new(device), stream, gate: Box::new(RealGate { gate, faults }) });
+        return Ok(Gated { device: Box::new(device), stream, gate: Box::new(FaultyGate::new(gate, faults)) });
     }
     let device = device();
     let own = OwnStream::new(&device);
@@ -132,30 +132,9 @@ impl Device for Adopted {
 }
 
 #[derive(Debug)]
-struct RealGate {
-    gate: ValueGate,
-    faults: Faults,
-}
-
-impl Gate for RealGate {
-    fn close(&mut self) {
-        self.gate.close();
-    }
-
-    fn open(&mut self) {
-        self.gate.open();
-    }
-
-    fn fail(&mut self) {
-        self.faults.fail_next();
-        self.gate.open();
-    }
-}
-
-#[derive(Debug)]
 struct StandInGate(ValueGate);
 
-impl Gate for StandInGate {
+impl Hold for StandInGate {
     fn close(&mut self) {
         self.0.close();
     }
@@ -163,7 +142,9 @@ impl Gate for StandInGate {
     fn open(&mut self) {
         self.0.open();
     }
+}
 
+impl Gate for StandInGate {
     fn fail(&mut self) {
         // No code of a copy that fails alone is known; this one is none of those that lose the context.
         const INVALID_VALUE: u32 = 1;

@@ -39,7 +39,7 @@ mod subject;
 pub mod upload;
 
 pub use rig::{Random, Rig, all_of, bring, finish, next};
-pub use subject::{Gate, Gated, Run, Subject, run};
+pub use subject::{Gate, Gated, Hold, Run, Subject, run};
 
 /// Makes a test of each case of the suite, for the subject that an expression gives.
 #[macro_export]

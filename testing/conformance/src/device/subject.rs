@@ -33,12 +33,16 @@ pub struct Gated {
     pub gate: Box<dyn Gate>,
 }
 
-/// Holds copies that are submitted after it was closed. Opens when it is dropped.
-pub trait Gate: Send + fmt::Debug {
+/// Holds copies that are submitted after it was closed.
+pub trait Hold: Send + fmt::Debug {
     /// Holds what is submitted from now on.
     fn close(&mut self);
     /// Lets go what is held.
     fn open(&mut self);
+}
+
+/// Holds copies, and makes them fail. Opens when it is dropped.
+pub trait Gate: Hold {
     /// Lets go what is held, and makes the first of it fail. What is behind that may fail as well.
     fn fail(&mut self);
 }

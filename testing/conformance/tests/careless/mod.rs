@@ -8,7 +8,7 @@ use std::time::Duration;
 use transload::device::{
     Completion, DeviceError, Download, Fill, Refused, Stream, Ticket, Transfer, Upload, host::HostDevice,
 };
-use transload_conformance::device::{Gate, Gated};
+use transload_conformance::device::{Gate, Gated, Hold};
 
 /// The stream, with a gate.
 pub(crate) fn gated() -> Gated {
@@ -34,7 +34,7 @@ fn lock(closed: &Mutex<bool>) -> MutexGuard<'_, bool> {
 #[derive(Debug)]
 struct CarelessGate(Arc<Mutex<bool>>);
 
-impl Gate for CarelessGate {
+impl Hold for CarelessGate {
     fn close(&mut self) {
         *lock(&self.0) = true;
     }
@@ -42,7 +42,9 @@ impl Gate for CarelessGate {
     fn open(&mut self) {
         *lock(&self.0) = false;
     }
+}
 
+impl Gate for CarelessGate {
     fn fail(&mut self) {
         self.open();
     }

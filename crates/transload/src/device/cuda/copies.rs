@@ -7,7 +7,7 @@ use super::device::Registered;
 use super::in_flight::{Enqueue, InFlight};
 use super::pinned::Allocation;
 use super::stream::CudaStream;
-use crate::device::{DeviceError, Landing, Transfer, Upload};
+use crate::device::{DeviceError, Landing, Upload};
 
 impl CudaStream {
     /// Memory that an upload is gathered in, if the driver is to read that and not the upload's own.
@@ -78,17 +78,7 @@ impl CudaStream {
 /// Brings what has come back through pinned memory of the stream to where it was to go.
 pub(super) fn land(transfer: &mut InFlight) {
     let Some(through) = &transfer.landing else { return };
-    let (target, len_bytes) = match &mut transfer.transfer {
-        Transfer::Download(download) => {
-            let len_bytes = download.device_range().len();
-            (download.landing_mut(), len_bytes)
-        }
-        Transfer::Launch(launch) => {
-            let len_bytes = launch.layout().len_bytes().unwrap_or(0);
-            (launch.landing_mut(), len_bytes)
-        }
-        _ => return,
-    };
+    let Some((target, len_bytes)) = transfer.transfer.arrival() else { return };
     // SAFETY: the memory has that many bytes, the driver has written them, and the transfer is over, so it is this one's
     // alone (I1).
     let bytes = unsafe { std::slice::from_raw_parts(through.base().as_ptr(), len_bytes) };
