@@ -7,7 +7,8 @@ use transload_conformance::{opencl, skip::skip, watchdog::output};
 
 /// The probe's answer, with environment variables added.
 fn probe(variables: &[(&str, &str)]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_opencl-probe"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_device-probe"));
+    command.arg("opencl");
     command.env_remove("OCL_ICD_VENDORS").env_remove("OPENCL_DYLIB_PATH").env_remove("POCL_DEVICES");
     let output = output(command.envs(variables.iter().copied()));
     let [stdout, stderr] =

@@ -125,7 +125,12 @@ fn no_instance(call: &str, code: vk::Result) -> String {
              mesa-vulkan-drivers`"
                 .to_owned()
         }
-        code => format!("the Vulkan loader fails: {call} answered {}", codes::name(code)),
+        // Some loaders say that there is no memory where a driver's description cannot be read.
+        code => format!(
+            "the Vulkan loader fails: {call} answered {}; with VK_LOADER_DEBUG=all it says why. Install a driver that works, \
+             as with `apt-get install mesa-vulkan-drivers`",
+            codes::name(code)
+        ),
     }
 }
 

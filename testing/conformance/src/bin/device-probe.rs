@@ -1,18 +1,20 @@
-//! Says which OpenCL devices there are, or why there are none, and moves some bytes through each: a process of its own,
-//! so that tests can give it another environment.
+//! Says which devices a back end has, or why there are none, and moves some bytes through each: a process of its own, so that
+//! tests can give it another environment.
 
 #![expect(clippy::print_stdout, reason = "what it says is what it is for")]
 
-use transload::device::{Driver, StreamOptions, opencl::OpenCl};
+use transload::device::{StreamOptions, drivers};
 use transload_conformance::device::{Rig, bring, finish};
 
 fn main() {
-    let devices = match OpenCl.probe() {
+    let name = std::env::args().nth(1).expect("the name of a back end");
+    let driver = drivers().find(|driver| driver.backend().name() == name).expect("a back end of that name");
+    let devices = match driver.probe() {
         Ok(devices) => devices,
         Err(error) => return println!("absent: {error}"),
     };
     for info in devices {
-        let device = OpenCl.open(info.index).expect("a device that was probed opens");
+        let device = driver.open(info.index).expect("a device that was probed opens");
         assert_eq!(device.info(), &info);
         let mut rig = Rig::new(&*device, 8, 100);
         let mut stream =
@@ -21,8 +23,8 @@ fn main() {
         stream.submit(upload).expect("it is free");
         finish(&mut *stream);
         assert!(bring(&*device, &mut *stream, 0..800) == bytes, "what landed is not what was sent");
-        println!("opencl:{} {:?} {}", info.index, info.kind, info.name);
+        println!("{name}:{} {:?} {}", info.index, info.kind, info.name);
     }
-    let beyond = OpenCl.open(usize::MAX).expect_err("there are not so many");
+    let beyond = driver.open(usize::MAX).expect_err("there are not so many");
     println!("{beyond}");
 }
