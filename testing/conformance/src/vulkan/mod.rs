@@ -4,6 +4,7 @@
 //! Khronos validation layer, any word of which ends the process.
 
 mod gate;
+pub mod hooks;
 mod own;
 
 pub use gate::TimelineGate;

@@ -78,6 +78,17 @@ impl Places {
         self.free.extend(place);
     }
 
+    /// Takes a place back in which nothing was submitted, whatever was recorded.
+    pub(super) fn give_up(&mut self, place: Place) {
+        let keep = vk::CommandBufferResetFlags::empty();
+        // SAFETY: the command buffer is there, and does not run.
+        match unsafe { self.context.device.reset_command_buffer(place.commands, keep) } {
+            Ok(()) => self.free.push(place),
+            // There is one less for the stream then: it says that it is busy a transfer earlier.
+            Err(code) => tracing::debug!("vkResetCommandBuffer answered {}", codes::name(code)),
+        }
+    }
+
     /// Leaves them to the driver for ever.
     pub(super) fn leak(&mut self) {
         self.is_left = true;

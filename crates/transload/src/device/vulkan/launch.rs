@@ -64,7 +64,7 @@ impl VulkanStream {
         });
         match submitted {
             Ok((submitted, through)) => Ok(self.take_over(Transfer::Launch(launch), submitted, through)),
-            Err(error) => Err(Refused { transfer: launch, error: self.note(error) }),
+            Err(error) => Err(Refused { transfer: launch, error }),
         }
     }
 
@@ -197,7 +197,7 @@ impl VulkanStream {
                 let through = Through { kernel: Some(kernel.clone()), ..Through::default() };
                 Ok(self.take_over(Transfer::Dispatch(dispatch), submitted, through))
             }
-            Err(error) => Err(Refused { transfer: dispatch, error: self.note(error) }),
+            Err(error) => Err(Refused { transfer: dispatch, error }),
         }
     }
 }

@@ -136,13 +136,19 @@ impl VulkanStream {
                 .push_next(&mut timeline);
             // SAFETY: the commands were recorded, what they name stays with the transfer until they have ended (I2), and the
             // number is higher than all before.
-            unsafe { self.queue.submit(&context.device, &work) }
-                .map_err(|code| codes::failed("vkQueueSubmit", code))
+            match unsafe { self.queue.submit(&context.device, &work) } {
+                // Nobody knows whether the device has it: the next poll says so, and quarantines the transfer.
+                Err(code @ vk::Result::ERROR_DEVICE_LOST) => {
+                    self.lost.get_or_insert_with(|| format!("vkQueueSubmit answered {}", codes::name(code)));
+                    Ok(())
+                }
+                answer => answer.map_err(|code| codes::failed("vkQueueSubmit", code)),
+            }
         });
         match submitted {
             Ok(()) => Ok(Submitted { number: self.timeline.advance(), place: Some(place) }),
             Err(error) => {
-                self.places.give_back(Some(place));
+                self.places.give_up(place);
                 Err(error)
             }
         }
@@ -164,14 +170,6 @@ impl VulkanStream {
         self.next += 1;
         self.in_flight.push_back(InFlight { ticket, transfer: transfer.into(), number, place, through });
         ticket
-    }
-
-    /// Notes that a device is lost, if that is the error.
-    pub(super) fn note(&mut self, error: DeviceError) -> DeviceError {
-        if let DeviceError::Lost { reason } = &error {
-            self.lost.get_or_insert_with(|| reason.clone());
-        }
-        error
     }
 
     /// Hands back a transfer that has ended.
@@ -244,7 +242,7 @@ impl Stream for VulkanStream {
         });
         match submitted {
             Ok((submitted, through)) => Ok(self.take_over(Transfer::Upload(upload), submitted, through)),
-            Err(error) => Err(Refused { transfer: upload, error: self.note(error) }),
+            Err(error) => Err(Refused { transfer: upload, error }),
         }
     }
 
@@ -278,7 +276,7 @@ impl Stream for VulkanStream {
         });
         match submitted {
             Ok((submitted, through)) => Ok(self.take_over(Transfer::Download(download), submitted, through)),
-            Err(error) => Err(Refused { transfer: download, error: self.note(error) }),
+            Err(error) => Err(Refused { transfer: download, error }),
         }
     }
 
@@ -297,7 +295,7 @@ impl Stream for VulkanStream {
         });
         match submitted {
             Ok(submitted) => Ok(self.take_over(Transfer::Fill(fill), submitted, Through::default())),
-            Err(error) => Err(Refused { transfer: fill, error: self.note(error) }),
+            Err(error) => Err(Refused { transfer: fill, error }),
         }
     }
 
