@@ -109,12 +109,15 @@ pub(crate) fn balanced(report: &Report) {
     assert_eq!(report.bytes, report.delivered * MESSAGE as u64);
 }
 
-/// The devices that tests without gates run on: the host, OpenCL where it is, and CUDA, by its stand-in as a rule.
+/// The devices that tests without gates run on: the host, OpenCL and Vulkan where they are, and CUDA, by its stand-in as a
+/// rule.
 pub(crate) fn devices(test: &str) -> Vec<Box<dyn Device>> {
     let mut devices: Vec<Box<dyn Device>> = vec![Box::new(HostDevice::new())];
-    match device::open(&"opencl".parse().unwrap()) {
-        Ok(opencl) => devices.push(opencl),
-        Err(error) => skip(test, &error.to_string()),
+    for name in ["opencl", "vulkan"] {
+        match device::open(&name.parse().unwrap()) {
+            Ok(device) => devices.push(device),
+            Err(error) => skip(test, &error.to_string()),
+        }
     }
     #[cfg(target_os = "linux")]
     devices.push(Box::new(transload_conformance::cuda::device()));

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod each_device;
+mod each_queue;
 mod failures;
 mod kernel;
 mod kit;
