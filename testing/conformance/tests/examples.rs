@@ -8,19 +8,18 @@ use std::process::Command;
 use transload_conformance::skip::skip;
 use transload_conformance::watchdog;
 
-/// Each command that stands at the head of an example, run again, makes the file that lies beside it.
+/// Each command that stands at the head of a kernel in GLSL, run again, makes the file that lies beside it.
 #[test]
-fn the_compiled_examples_are_those_of_their_sources() {
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+fn compiled_kernels_are_those_of_their_sources() {
     let folder = tempfile::tempdir().unwrap();
-    let sources = fs::read_dir(&examples).unwrap().map(|entry| entry.unwrap().path());
+    let folders = ["examples", "crates/transload/src/device/vulkan", "crates/transload-cli/src/pattern"];
+    let folders = folders.map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder));
+    let sources = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    let sources = sources.map(|entry| entry.unwrap().path());
     let sources: Vec<_> = sources.filter(|path| path.extension().is_some_and(|end| end == "comp")).collect();
-    assert_eq!(sources.len(), 3, "{sources:?}");
+    assert_eq!(sources.len(), 5, "{sources:?}");
     if Command::new("glslangValidator").arg("--version").output().is_err() {
-        skip(
-            "examples::the_compiled_examples_are_those_of_their_sources",
-            "glslangValidator is not installed",
-        );
+        skip("examples::compiled_kernels_are_those_of_their_sources", "glslangValidator is not installed");
         return;
     }
     for source in sources {
@@ -33,7 +32,9 @@ fn the_compiled_examples_are_those_of_their_sources() {
             word if word == name => again.to_str().unwrap(),
             word => word,
         });
-        let said = watchdog::output(Command::new("glslangValidator").args(words).current_dir(&examples));
+        let said = watchdog::output(
+            Command::new("glslangValidator").args(words).current_dir(source.parent().unwrap()),
+        );
         assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stdout));
         assert!(again.exists(), "{command}");
         assert!(

@@ -25,8 +25,11 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// A device whose calls can fail.
 fn hooked(own: Own) -> Result<VulkanDevice, DeviceError> {
     let calls = hooks::hooked(&own);
+    let mut options = VulkanOptions::default();
+    // What fails while it is measured makes no difference.
+    options.mapped_up_to_bytes = Some(0);
     // SAFETY: all of it is there and belongs together, and is kept by its owner.
-    unsafe { VulkanDevice::from_raw(own.into_raw_with(calls), VulkanOptions::default()) }
+    unsafe { VulkanDevice::from_raw(own.into_raw_with(calls), options) }
 }
 
 /// Makes a test of a function, bounded in time and skipped where there is no driver.
@@ -170,6 +173,28 @@ tests! {
         assert!(matches!(refused.error, DeviceError::Lost { .. }), "{refused}");
         let words = refused.error.to_string();
         assert!(words.contains("vkGetSemaphoreCounterValue answered VK_ERROR_DEVICE_LOST (-4)"), "{words}");
+    }
+
+    /// Each call fails in its turn while it is measured how kernels are given batches: the kernel is built all the same.
+    fn a_measurement_that_fails_is_none() {
+        let mut failures = 0;
+        for nth in 2..40 {
+            let own = Own::new(Layer::Validation).unwrap();
+            let calls = hooks::hooked(&own);
+            // SAFETY: all of it is there and belongs together, and is kept by its owner.
+            let device = unsafe { VulkanDevice::from_raw(own.into_raw_with(calls), VulkanOptions::default()) }.unwrap();
+            // Those before are the kernel's own.
+            hooks::fail_nth(nth, vk::Result::ERROR_OUT_OF_DEVICE_MEMORY);
+            device.build(&Example::Checksum.source("spv")).unwrap();
+            let Some(name) = hooks::fail_none() else { break };
+            failures += 1;
+            // A buffer that is not imported is another way, and no failure.
+            if name.starts_with("vkCreate") && name != "vkCreateBuffer" {
+                let stream = device.open_stream(&OPTIONS).unwrap();
+                assert_eq!(stream.mapped_up_to_bytes(), 0, "{name}");
+            }
+        }
+        assert!(failures > 15, "{failures}");
     }
 
     /// Where host memory cannot be imported, it is copied through other memory, and nothing of it stays imported.

@@ -44,6 +44,8 @@ mod landing;
 mod launch;
 #[cfg(any(feature = "cuda", feature = "opencl", feature = "vulkan"))]
 mod launch_numbers;
+#[cfg(any(feature = "cuda", feature = "vulkan"))]
+mod mapped_limit;
 #[cfg(feature = "opencl")]
 pub mod opencl;
 #[cfg(any(feature = "cuda", feature = "opencl", feature = "vulkan"))]

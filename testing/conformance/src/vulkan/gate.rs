@@ -1,6 +1,6 @@
 //! A gate in a queue: work that waits for a number of a timeline semaphore, which the test gives.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ash::vk;
 use transload::device::Stream;
@@ -13,6 +13,7 @@ use crate::device::Hold;
 pub struct TimelineGate {
     device: VulkanDevice,
     queue: vk::Queue,
+    lock: Arc<Mutex<()>>,
     semaphore: vk::Semaphore,
     /// The number that the last gate in the queue waits for.
     closed: u64,
@@ -26,13 +27,13 @@ impl TimelineGate {
     ///
     /// If the stream is none of Vulkan's, or the driver refuses.
     pub fn new(device: &VulkanDevice, stream: &dyn Stream) -> Self {
-        let queue = stream.as_any().downcast_ref::<VulkanStream>().unwrap().queue();
-        assert_eq!(queue, device.queue(), "the lock is that of the first queue");
+        let stream: &VulkanStream = stream.as_any().downcast_ref().unwrap();
+        let (queue, lock) = (stream.queue(), stream.queue_lock().clone());
         let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
         let wanted = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
         // SAFETY: the device is there and has the feature.
         let semaphore = unsafe { device.device().create_semaphore(&wanted, None) }.unwrap();
-        Self { device: device.clone(), queue, semaphore, closed: 0, opened: 0 }
+        Self { device: device.clone(), queue, lock, semaphore, closed: 0, opened: 0 }
     }
 }
 
@@ -47,7 +48,7 @@ impl Hold for TimelineGate {
             .wait_semaphores(&semaphores)
             .wait_dst_stage_mask(&stages)
             .push_next(&mut timeline);
-        let _alone = self.device.queue_lock().lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the queue is there, and the lock held.
         unsafe { self.device.device().queue_submit(self.queue, &[work], vk::Fence::null()) }.unwrap();
     }
@@ -65,7 +66,7 @@ impl Hold for TimelineGate {
 impl Drop for TimelineGate {
     fn drop(&mut self) {
         self.open();
-        let _alone = self.device.queue_lock().lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the queue is there, and the lock held. All that was behind the gate can end.
         unsafe { self.device.device().queue_wait_idle(self.queue) }.unwrap();
         // SAFETY: ours, and nothing waits for it any more.

@@ -47,15 +47,17 @@ pub fn plain() -> Result<VulkanDevice, String> {
     VulkanDevice::open(0).map_err(|error| error.to_string())
 }
 
-/// The first device, made under validation and handed in.
+/// The first device, made under validation and handed in. Its kernels read batches of up to 32 KiB where they are.
 ///
 /// # Errors
 ///
 /// Why there is none.
 pub fn validated() -> Result<VulkanDevice, String> {
     let own = Own::new(Layer::Validation)?;
+    let mut options = VulkanOptions::default();
+    options.mapped_up_to_bytes = Some(32 << 10);
     // SAFETY: all of it is there and belongs together, and is kept by its owner.
-    let device = unsafe { VulkanDevice::from_raw(own.into_raw(), VulkanOptions::default()) };
+    let device = unsafe { VulkanDevice::from_raw(own.into_raw(), options) };
     device.map_err(|error| error.to_string())
 }
 

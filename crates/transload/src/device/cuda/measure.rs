@@ -12,21 +12,11 @@ use super::kernel::{self, CudaKernel};
 use super::launch::BatchParameters;
 use super::memory::{Event, Handle, Memory, Queue};
 use super::pinned::Allocation;
-use crate::device::DeviceError;
+use crate::device::mapped_limit::{LARGEST, LONGEST, SLOT, mapped_limit};
+use crate::device::{DeviceError, Route};
 
 const PTX: &str = include_str!("measure.ptx");
 const ENTRY: &str = "transload_measure";
-
-const SIZES: [usize; 9] =
-    [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10];
-const LARGEST: usize = SIZES[SIZES.len() - 1];
-const SLOT: usize = 64;
-
-/// How often each size is tried each way.
-const TURNS: usize = 9;
-
-/// A device that is busy with other work would not be measured but waited for.
-const LONGEST: Duration = Duration::from_secs(1);
 
 /// The largest size up to which the mapped way is never slower, by the medians; 0 if it is for the smallest, or cannot be
 /// measured. And what it was measured with, to be kept as long as the device: to free memory, the driver may wait for
@@ -89,33 +79,7 @@ impl Bench {
         let mut mapped = 0;
         // SAFETY: the place of an address; the memory was allocated to be mapped.
         unsafe { cuda.host_device_pointer(&raw mut mapped, self.host.base().as_ptr().cast(), 0) }?;
-        // The first ones load the code and wake the device.
-        self.median(&cuda, SIZES[0], None)?;
-        self.median(&cuda, SIZES[0], Some(mapped))?;
-        let mut most = 0;
-        for size in SIZES {
-            let copied = self.median(&cuda, size, None)?;
-            if self.median(&cuda, size, Some(mapped))? >= copied {
-                break;
-            }
-            most = size;
-        }
-        tracing::debug!(most, "batches of up to so many bytes are read by kernels where they are");
-        Ok(most)
-    }
-
-    fn median(
-        &mut self,
-        cuda: &Current<'_>,
-        size: usize,
-        mapped: Option<u64>,
-    ) -> Result<Duration, DeviceError> {
-        let mut times = [Duration::ZERO; TURNS];
-        for time in &mut times {
-            *time = self.turn(cuda, size, mapped)?;
-        }
-        times.sort_unstable();
-        Ok(times[TURNS / 2])
+        mapped_limit(|size, route| self.turn(&cuda, size, (route == Route::Mapped).then_some(mapped)))
     }
 
     fn turn(

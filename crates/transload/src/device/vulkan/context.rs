@@ -2,14 +2,15 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ash::{ext, vk};
+use transload_core::Counter;
 
 use super::codes;
 use super::driver::Loaded;
 use super::launch::PARAMETER_BYTES;
+use super::measure;
 use super::physical::Physical;
 use crate::device::DeviceError;
 
@@ -20,11 +21,13 @@ pub struct VulkanOptions {
     /// The most bytes that are imported by one call; longer slabs are imported in pieces. 1 GiB, unless it is set. Rounded
     /// to what the driver imports, and never more than it allocates at once.
     pub piece_bytes: usize,
+    /// Up to how many bytes kernels read a batch where it is. It is measured, unless it is set.
+    pub mapped_up_to_bytes: Option<usize>,
 }
 
 impl Default for VulkanOptions {
     fn default() -> Self {
-        Self { piece_bytes: 1 << 30 }
+        Self { piece_bytes: 1 << 30, mapped_up_to_bytes: None }
     }
 }
 
@@ -40,8 +43,10 @@ pub(super) struct Context {
     pub(super) layout: vk::PipelineLayout,
     queues: Vec<Queue>,
     /// The queue that the next stream gets.
-    next: AtomicUsize,
+    next: Counter,
     pub(super) options: VulkanOptions,
+    /// Up to how many bytes kernels read a batch where it is, once that was measured.
+    mapped_up_to_bytes: OnceLock<usize>,
     keeper: Keeper,
 }
 
@@ -188,9 +193,20 @@ impl Context {
         let import = physical.limits.import_alignment;
         let import = import.map(|_| ext::external_memory_host::Device::new(&instance, &device));
         let (buffers, layout) = (vk::DescriptorSetLayout::null(), vk::PipelineLayout::null());
-        let next = AtomicUsize::new(0);
-        let mut context =
-            Self { device, physical, instance, import, buffers, layout, queues, next, options, keeper };
+        let next = Counter::new();
+        let mut context = Self {
+            device,
+            physical,
+            instance,
+            import,
+            buffers,
+            layout,
+            queues,
+            next,
+            mapped_up_to_bytes: options.mapped_up_to_bytes.map_or_else(OnceLock::new, OnceLock::from),
+            options,
+            keeper,
+        };
         // From here on the drop ends what was made.
         context.make_layouts()?;
         Ok(Arc::new(context))
@@ -221,16 +237,22 @@ impl Context {
         Ok(())
     }
 
-    /// The queue for one more stream: each in its turn.
-    pub(super) fn queue(&self) -> Queue {
-        // Relaxed: which stream gets which matters to nobody.
-        let turn = self.next.fetch_add(1, Ordering::Relaxed);
-        self.queues[turn % self.queues.len()].clone()
+    /// Up to how many bytes kernels read a batch where it is. Measured at the first question.
+    pub(super) fn mapped_up_to_bytes(self: &Arc<Self>) -> usize {
+        *self.mapped_up_to_bytes.get_or_init(|| measure::mapped_up_to_bytes(self))
     }
 
-    /// The first queue.
-    pub(super) fn first_queue(&self) -> &Queue {
-        &self.queues[0]
+    /// The same, if it was measured; else 0.
+    pub(super) fn known_mapped_up_to_bytes(&self) -> usize {
+        self.mapped_up_to_bytes.get().copied().unwrap_or(0)
+    }
+
+    /// The queue for one more stream: each in its turn.
+    pub(super) fn queue(&self) -> Queue {
+        self.next.add(1);
+        // Streams that are opened at the same moment may get the same one, which does no harm.
+        let turn = self.next.value() % self.queues.len() as u64;
+        self.queues[usize::try_from(turn).unwrap_or(0)].clone()
     }
 
     /// Which kinds of memory host memory can be imported as; nothing if it cannot be.

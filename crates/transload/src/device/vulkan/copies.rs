@@ -18,7 +18,7 @@ impl VulkanStream {
         Registered::of(region, &self.context).is_some()
     }
 
-    fn direct<'a>(&self, region: &'a Region) -> Option<&'a Direct> {
+    pub(super) fn direct<'a>(&self, region: &'a Region) -> Option<&'a Direct> {
         Registered::of(region, &self.context)?.direct()
     }
 

@@ -61,7 +61,7 @@ impl VulkanDevice {
         Ok(Self::new(unsafe { Context::adopt(raw, options) }?, 0))
     }
 
-    fn new(context: Arc<Context>, index: usize) -> Self {
+    pub(super) fn new(context: Arc<Context>, index: usize) -> Self {
         let info = context.physical.describe(index);
         Self { context, info, allocations: Arc::default() }
     }
@@ -104,16 +104,6 @@ impl VulkanDevice {
     /// The family of the queues that streams use.
     pub fn queue_family_index(&self) -> u32 {
         self.context.physical.family
-    }
-
-    /// The first queue that streams use; each says [which it has](VulkanStream::queue).
-    pub fn queue(&self) -> vk::Queue {
-        self.context.first_queue().raw
-    }
-
-    /// To be held while work is put into [`queue`](VulkanDevice::queue).
-    pub fn queue_lock(&self) -> &Arc<Mutex<()>> {
-        &self.context.first_queue().lock
     }
 
     /// The memory that became a slab, if it did so here.
@@ -177,12 +167,14 @@ impl Device for VulkanDevice {
 
     fn open_stream(&self, options: &StreamOptions) -> Result<Box<dyn Stream>, DeviceError> {
         options.check(self.info.max_allocation_bytes)?;
-        let memory = Memory::of_device(&self.context, options.queue_bytes)?;
-        Ok(Box::new(VulkanStream::new(&self.context, memory, options)?))
+        Ok(Box::new(VulkanStream::open(&self.context, options)?))
     }
 
-    /// Translates SPIR-V that was compiled with `transload_device.glsl`.
+    /// Translates SPIR-V that was compiled with `transload_device.glsl`. The first time, it is also measured how kernels are
+    /// best given small batches.
     fn build(&self, source: &KernelSource) -> Result<Kernel, DeviceError> {
-        kernel::build(&self.context, source)
+        let kernel = kernel::build(&self.context, source)?;
+        self.context.mapped_up_to_bytes();
+        Ok(kernel)
     }
 }

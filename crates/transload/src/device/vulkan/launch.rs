@@ -8,7 +8,9 @@ use super::memory::Memory;
 use super::spirv::GROUP;
 use super::stream::{Submitted, VulkanStream};
 use crate::device::launch_numbers::LaunchNumbers;
-use crate::device::{DeviceError, Dispatch, Kernel, Launch, Refused, Stream, Ticket, Transfer};
+use crate::device::{
+    DeviceError, Dispatch, Kernel, Launch, Refused, Route, Stream, Ticket, Transfer, Upload,
+};
 
 /// Bytes of the numbers that kernels are told: as many as those for batches have.
 pub(super) const PARAMETER_BYTES: u32 = 6 * 4;
@@ -38,9 +40,20 @@ struct Plan {
     pipeline: vk::Pipeline,
     numbers: LaunchNumbers,
     groups: u32,
-    /// What the kernel reads: the part of the device queue that the batch is in, and where it begins there.
+    /// What the kernel reads: the part of a buffer that the batch is in, and where it begins there.
     slots: Window,
     slots_at: u32,
+}
+
+impl Plan {
+    /// What a kernel reads of a buffer to reach so many bytes from there, and where these begin in it.
+    fn slots(buffer: vk::Buffer, from: u64, len_bytes: u64, alignment: u64) -> (Window, u32) {
+        let slots_at = from % alignment;
+        // Whole words, which all buffers have.
+        let len_bytes = (slots_at + len_bytes).next_multiple_of(4);
+        // Less than an alignment.
+        (Window { buffer, offset: from - slots_at, len_bytes }, u32::try_from(slots_at).unwrap_or(0))
+    }
 }
 
 impl VulkanStream {
@@ -52,7 +65,7 @@ impl VulkanStream {
     ) -> Result<Ticket, Refused<Launch>> {
         let allowed = self.check_alive().and_then(|()| launch.check(self, |region| self.holds(region)));
         let submitted = allowed.and_then(|()| {
-            let plan = self.plan(kernel, &launch)?;
+            let plan = self.plan(kernel, &mut launch)?;
             self.make_output(plan.numbers.all_bytes)?;
             let mut through = Through { kernel: Some(kernel.clone()), ..Through::default() };
             let submitted = self.record_and_submit(&plan, &mut launch, &mut through);
@@ -68,7 +81,8 @@ impl VulkanStream {
         }
     }
 
-    fn plan(&self, kernel: &Kernel, launch: &Launch) -> Result<Plan, DeviceError> {
+    /// Chooses how the kernel reads the batch, and compares what it needs with what there is.
+    fn plan(&self, kernel: &Kernel, launch: &mut Launch) -> Result<Plan, DeviceError> {
         let pipeline = kernel::pipeline(kernel, &self.context, Use::Batches)?;
         let limits = self.context.physical.limits;
         let too_large = DeviceError::OtherKernel {
@@ -76,21 +90,16 @@ impl VulkanStream {
             reason: "the device does not let it reach so much at once: use smaller messages, or fewer in a batch",
         };
         let Some(numbers) = LaunchNumbers::of(launch) else { return Err(too_large) };
+        let mapped = self.mapped(launch.upload());
+        launch.set_route(if mapped.is_some() { Route::Mapped } else { Route::Copied });
         let range = launch.upload().device_range();
-        let slots_at = range.start as u64 % limits.storage_alignment;
-        let offset = range.start as u64 - slots_at;
-        let slots = Window {
-            buffer: self.memory.raw(),
-            offset,
-            // Whole words, which the buffer has.
-            len_bytes: (range.end as u64 - offset).next_multiple_of(4),
-        };
+        let (buffer, from) = mapped.unwrap_or((self.memory.raw(), range.start as u64));
+        let (slots, slots_at) = Plan::slots(buffer, from, range.len() as u64, limits.storage_alignment);
         let groups = numbers.count.div_ceil(GROUP);
         let most = limits.storage_range;
         if slots.len_bytes > most || numbers.all_bytes as u64 > most || groups > limits.groups {
             return Err(too_large);
         }
-        let slots_at = u32::try_from(slots_at).unwrap_or(0);
         Ok(Plan { pipeline, numbers, groups, slots, slots_at })
     }
 
@@ -100,12 +109,17 @@ impl VulkanStream {
         launch: &mut Launch,
         through: &mut Through,
     ) -> Result<Submitted, DeviceError> {
-        through.source = self.source_of(launch.upload())?;
+        let is_copied = launch.route() == Route::Copied;
+        if is_copied {
+            through.source = self.source_of(launch.upload())?;
+        }
         let numbers = plan.numbers;
         through.landing = self.landing_for(launch.landing_mut(), numbers.all_bytes)?;
         self.submit_commands(|stream, recording, buffers| {
             let (upload, landing) = launch.parts_mut();
-            stream.record_upload(recording, upload, through.source.as_ref());
+            if is_copied {
+                stream.record_upload(recording, upload, through.source.as_ref());
+            }
             let Some(output) = &stream.output else { return Ok(()) };
             let (output, window) = (output.raw(), Window::first(output, numbers.all_bytes as u64));
             stream.name(buffers, plan.slots, window);
@@ -120,8 +134,8 @@ impl VulkanStream {
                 numbers.outputs_at,
                 numbers.output_bytes,
             ];
-            // SAFETY: the kernel is one over batches of this context's and stays with the transfer; the set names the batch in
-            // the device queue, and the output, which the stream keeps (I2).
+            // SAFETY: the kernel is one over batches of this context's and stays with the transfer; the set names the batch, in
+            // the device queue, which the stream keeps, or where its region does, and the output, which the stream keeps (I2).
             unsafe { recording.run(plan.pipeline, buffers, bytes(&words).as_flattened(), plan.groups) };
             stream.record_download(
                 recording,
@@ -132,6 +146,22 @@ impl VulkanStream {
             );
             Ok(())
         })
+    }
+
+    /// Where the device finds a batch that the kernel is to read where it is: in one buffer, from there.
+    fn mapped(&self, upload: &Upload) -> Option<(vk::Buffer, u64)> {
+        let mut pieces = upload.pieces();
+        let (start, len_bytes) = pieces.next()?;
+        let is_small = match self.forced {
+            Some(route) => route == Route::Mapped,
+            None => len_bytes <= self.context.known_mapped_up_to_bytes(),
+        };
+        if !is_small || pieces.next().is_some() {
+            return None;
+        }
+        let mut parts = self.direct(upload.region())?.cut(start.addr(), len_bytes);
+        let (buffer, from, _) = parts.next()?;
+        parts.next().is_none().then_some((buffer, from))
     }
 
     /// Sees to it that there is memory for the outputs of a launch.

@@ -26,6 +26,10 @@
 //! be flushed, in pieces of [`piece_bytes`](VulkanOptions::piece_bytes); if a piece is refused, none stays imported, and the
 //! region is `Staged`. Copies of any size go to any offset.
 //!
+//! Kernels read small batches where they are, if the device reaches them and that was faster than to copy them first: it is
+//! measured when a device builds its first kernel, in a second at most
+//! ([`mapped_up_to_bytes`](super::Stream::mapped_up_to_bytes)).
+//!
 //! # When a transfer has ended
 //!
 //! Each stream has a timeline semaphore, which the device raises behind each transfer. Transfers of one stream take effect in
@@ -65,7 +69,7 @@
 //! # Threads
 //!
 //! The device is `Send` and `Sync`, a stream is `Send`. A queue of Vulkan takes work from one thread at a time: streams that
-//! share one take turns by a lock, held for the one call, which is [yours](VulkanDevice::queue_lock) to take as well.
+//! share one take turns by a lock, held for the one call, which is [yours](VulkanStream::queue_lock) to take as well.
 
 mod codes;
 mod commands;
@@ -76,6 +80,7 @@ mod driver;
 mod in_flight;
 mod kernel;
 mod launch;
+mod measure;
 mod memory;
 mod physical;
 mod registered;

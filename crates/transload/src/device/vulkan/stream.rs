@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ash::vk;
@@ -17,7 +17,7 @@ use super::staging::Staging;
 use super::timeline::Timeline;
 use crate::device::pause::{DRAIN, poll_until};
 use crate::device::{
-    Completion, CopyError, DeviceError, Dispatch, Download, Fill, Kernel, Launch, Refused, Stream,
+    Completion, CopyError, DeviceError, Dispatch, Download, Fill, Kernel, Launch, Refused, Route, Stream,
     StreamOptions, Ticket, Transfer, Upload,
 };
 
@@ -45,11 +45,18 @@ pub struct VulkanStream {
     pub(super) outgrown: Vec<Memory>,
     pub(super) parts: Parts,
     pub(super) memory: Memory,
+    /// How kernels are to read batches while that is measured.
+    pub(super) forced: Option<Route>,
     queue: Queue,
     pub(super) context: Arc<Context>,
 }
 
 impl VulkanStream {
+    /// With memory of the device's for the device queue.
+    pub(super) fn open(context: &Arc<Context>, options: &StreamOptions) -> Result<Self, DeviceError> {
+        Self::new(context, Memory::of_device(context, options.queue_bytes)?, options)
+    }
+
     /// Over memory for the device queue.
     pub(super) fn new(
         context: &Arc<Context>,
@@ -71,15 +78,20 @@ impl VulkanStream {
             outgrown: Vec::new(),
             parts: Parts::default(),
             memory,
+            forced: None,
             queue: context.queue(),
             context: context.clone(),
         })
     }
 
-    /// The queue that transfers are in. Whoever else puts work into it holds its
-    /// [lock](super::VulkanDevice::queue_lock) meanwhile, if it is the device's first.
+    /// The queue that transfers are in. Other streams may have the same.
     pub fn queue(&self) -> vk::Queue {
         self.queue.raw
+    }
+
+    /// To be held while work is put into [`queue`](VulkanStream::queue).
+    pub fn queue_lock(&self) -> &Arc<Mutex<()>> {
+        &self.queue.lock
     }
 
     /// The buffer that is the device queue. Batches are where their [`device_range`](Upload::device_range) says.
@@ -305,6 +317,10 @@ impl Stream for VulkanStream {
 
     fn dispatch(&mut self, kernel: &Kernel, dispatch: Dispatch) -> Result<Ticket, Refused<Dispatch>> {
         self.run_over_queues(kernel, dispatch)
+    }
+
+    fn mapped_up_to_bytes(&self) -> usize {
+        self.context.mapped_up_to_bytes()
     }
 
     fn poll(&mut self) -> Option<Completion> {
