@@ -27,8 +27,8 @@ fn stand_in() -> TempDir {
 /// The probe's answer: what it was asked, with the driver of a folder and environment variables added. It says nothing on
 /// standard error.
 fn probe(what: &[&str], driver: Option<&TempDir>, variables: &[(&str, &str)]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cuda-probe"));
-    command.args(what).env_remove("LD_LIBRARY_PATH").envs(variables.iter().copied());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_device-probe"));
+    command.arg("cuda").args(what).env_remove("LD_LIBRARY_PATH").envs(variables.iter().copied());
     if let Some(driver) = driver {
         command.env("LD_LIBRARY_PATH", driver.path());
     }

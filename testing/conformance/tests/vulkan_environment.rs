@@ -5,10 +5,10 @@ use std::process::Command;
 
 use transload_conformance::{skip::skip, vulkan, watchdog::output};
 
-/// The probe's answer, with environment variables added.
-fn probe(variables: &[(&str, &str)]) -> String {
+/// The probe's answer: what it was asked, with environment variables added.
+fn probe(what: &[&str], variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_device-probe"));
-    command.arg("vulkan").env_remove("VK_DRIVER_FILES").env_remove("VK_ICD_FILENAMES");
+    command.arg("vulkan").args(what).env_remove("VK_DRIVER_FILES").env_remove("VK_ICD_FILENAMES");
     let output = output(command.envs(variables.iter().copied()));
     let [stdout, stderr] =
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
@@ -24,7 +24,7 @@ fn is_unavailable(answer: &str) {
 
 #[test]
 fn no_driver_is_unavailable() {
-    is_unavailable(&probe(&[("VK_ICD_FILENAMES", "/does/not/exist.json")]));
+    is_unavailable(&probe(&[], &[("VK_ICD_FILENAMES", "/does/not/exist.json")]));
 }
 
 #[test]
@@ -36,10 +36,10 @@ fn a_broken_driver_is_unavailable() {
             r#"{{"file_format_version": "1.0.0", "ICD": {{"library_path": "{library}", "api_version": "1.3.0"}}}}"#
         );
         fs::write(&manifest, text).unwrap();
-        is_unavailable(&probe(&[("VK_ICD_FILENAMES", manifest.to_str().unwrap())]));
+        is_unavailable(&probe(&[], &[("VK_ICD_FILENAMES", manifest.to_str().unwrap())]));
     }
     fs::write(&manifest, [0xff, 0, 0xfe]).unwrap();
-    is_unavailable(&probe(&[("VK_ICD_FILENAMES", manifest.to_str().unwrap())]));
+    is_unavailable(&probe(&[], &[("VK_ICD_FILENAMES", manifest.to_str().unwrap())]));
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn no_loader_is_unavailable() {
     let folder = tempfile::tempdir().unwrap();
     for content in [&b""[..], b"no library"] {
         fs::write(folder.path().join("libvulkan.so.1"), content).unwrap();
-        let answer = probe(&[("LD_LIBRARY_PATH", folder.path().to_str().unwrap())]);
+        let answer = probe(&[], &[("LD_LIBRARY_PATH", folder.path().to_str().unwrap())]);
         is_unavailable(&answer);
         assert!(answer.contains("loader is not there"), "{answer}");
     }
@@ -69,7 +69,7 @@ fn another_library_is_unavailable() {
     };
     let folder = tempfile::tempdir().unwrap();
     fs::copy(other, folder.path().join("libvulkan.so.1")).unwrap();
-    is_unavailable(&probe(&[("LD_LIBRARY_PATH", folder.path().to_str().unwrap())]));
+    is_unavailable(&probe(&[], &[("LD_LIBRARY_PATH", folder.path().to_str().unwrap())]));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn all_devices_are_counted() {
     if let Err(why) = vulkan::plain() {
         return skip("vulkan_environment::all_devices_are_counted", &why);
     }
-    let answer = probe(&[]);
+    let answer = probe(&[], &[]);
     let lines: Vec<_> = answer.lines().collect();
     let (last, devices) = lines.split_last().unwrap();
     assert!(!devices.is_empty(), "{answer}");
@@ -85,4 +85,22 @@ fn all_devices_are_counted() {
         assert!(line.starts_with(&format!("vulkan:{index} ")), "{answer}");
     }
     assert!(last.ends_with(&format!("vulkan has {}, counted from 0", devices.len())), "{answer}");
+}
+
+/// With devices, streams, regions, slabs and batches in flight alive at the end.
+#[test]
+fn a_process_ends_quietly_with_all_of_it_alive() {
+    if let Err(why) = vulkan::plain() {
+        return skip("vulkan_environment::a_process_ends_quietly_with_all_of_it_alive", &why);
+    }
+    assert!(probe(&["keep"], &[]).starts_with("vulkan:0 "));
+}
+
+#[test]
+fn a_forked_child_is_told_and_does_not_hang() {
+    if let Err(why) = vulkan::plain() {
+        return skip("vulkan_environment::a_forked_child_is_told_and_does_not_hang", &why);
+    }
+    let answer = probe(&["fork"], &[]);
+    assert!(answer.contains("the child was told"), "{answer}");
 }

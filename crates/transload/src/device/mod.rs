@@ -51,6 +51,8 @@ pub mod opencl;
 #[cfg(any(feature = "cuda", feature = "opencl", feature = "vulkan"))]
 mod pause;
 mod payload;
+#[cfg(any(feature = "cuda", feature = "vulkan"))]
+mod process;
 mod queue_layout;
 mod select;
 mod selector;

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 
 use super::api;
-use crate::device::{Backend, DeviceError};
+use crate::device::{Backend, DeviceError, process};
 
 /// The numbers are those of `CUresult` in `cuda.h`.
 const OUT_OF_MEMORY: u32 = 2;
@@ -14,10 +14,6 @@ const ALREADY_REGISTERED: u32 = 712;
 
 /// No number of the driver's: the call was not made, since this process was forked from the one that may make it.
 const FORKED: u32 = u32::MAX;
-
-/// Why a forked child can do nothing.
-pub(super) const FORKED_REASON: &str = "this process was forked from one that used CUDA, and the driver works in that one \
-     only: start a new process (fork and exec), or fork before CUDA is used";
 
 /// A call that did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +89,7 @@ impl Failure {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.is_forked() {
-            return f.write_str(FORKED_REASON);
+            return f.write_str(process::FORKED);
         }
         write!(f, "{} answered {}", self.call, name(self.code))
     }
@@ -102,7 +98,7 @@ impl std::fmt::Display for Failure {
 impl From<Failure> for DeviceError {
     fn from(failure: Failure) -> Self {
         if failure.is_forked() {
-            return Self::Unavailable { backend: Backend::Cuda, reason: FORKED_REASON.to_owned() };
+            return Self::Unavailable { backend: Backend::Cuda, reason: process::FORKED.to_owned() };
         }
         if failure.is_loss() {
             return Self::Lost { reason: failure.to_string() };

@@ -9,7 +9,7 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute};
 
 use super::api::Api;
 use super::codes::Failure;
-use super::process::Process;
+use crate::device::process::Process;
 
 /// A context of a device. It stays there while this does (I2).
 #[derive(Debug)]

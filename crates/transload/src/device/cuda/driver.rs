@@ -1,10 +1,12 @@
 //! The driver: which devices there are, or what is missing.
 
+use std::sync::OnceLock;
+
 use super::api::{self, Api, Missing};
-use super::codes::{FORKED_REASON, Failure};
+use super::codes::Failure;
 use super::device::CudaDevice;
 use super::info;
-use super::process::Process;
+use crate::device::process::{self, Process};
 use crate::device::{Backend, Device, DeviceError, DeviceInfo, Driver};
 
 /// All NVIDIA GPUs that the driver shows, numbered as the driver does (`CUDA_VISIBLE_DEVICES` counts).
@@ -26,15 +28,18 @@ impl Driver for Cuda {
     }
 }
 
+/// The process that has loaded the driver: this one, or one that this was forked from.
+static FIRST: OnceLock<Process> = OnceLock::new();
+
 /// The driver, initialised, with the process that may use it, and how many devices it has: at least one.
 pub(super) fn start() -> Result<(&'static Api, Process, usize), DeviceError> {
     // Before the driver is asked for anything: a child must not use what its parent has begun to use.
-    if Process::of_driver().is_some_and(|process| !process.is_here()) {
-        return Err(unavailable(FORKED_REASON.to_owned()));
+    if FIRST.get().is_some_and(|process| !process.is_here()) {
+        return Err(unavailable(process::FORKED.to_owned()));
     }
     let api = api::load().map_err(|missing| unavailable(advice(missing)))?;
-    let process =
-        Process::note().map_err(|error| unavailable(format!("no memory to begin with: {error}")))?;
+    let this = Process::this().map_err(|error| unavailable(format!("no memory to begin with: {error}")))?;
+    let process = *FIRST.get_or_init(|| this);
     // SAFETY: the only flags there are.
     unsafe { api.init(0) }.map_err(|failure| unavailable(refusal(failure)))?;
     match info::count(api) {
@@ -69,7 +74,7 @@ fn advice(missing: Missing) -> String {
 /// What to do about a driver that does not begin.
 fn refusal(failure: Failure) -> String {
     match failure.code() {
-        3 => FORKED_REASON.to_owned(),
+        3 => process::FORKED.to_owned(),
         34 => format!(
             "{failure}: what was loaded is the library that programs are linked with. Take the folder `stubs` out of \
              LD_LIBRARY_PATH, and install the driver of the GPU"

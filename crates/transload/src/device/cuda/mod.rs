@@ -122,7 +122,6 @@ mod measure;
 mod memory;
 mod nvrtc;
 mod pinned;
-mod process;
 mod ranges;
 mod stream;
 mod suitable;

@@ -16,7 +16,7 @@ use cudarc::driver::sys::{
 
 use super::codes::Failure;
 use super::context::{Context, Current};
-use super::process::Process;
+use crate::device::process::Process;
 use crate::region::{Access, RegisterError};
 
 static TABLE: Mutex<BTreeMap<usize, Entry>> = Mutex::new(BTreeMap::new());

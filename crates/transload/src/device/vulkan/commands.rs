@@ -97,7 +97,7 @@ impl Places {
 
 impl Drop for Places {
     fn drop(&mut self) {
-        if self.is_left {
+        if self.is_left || !self.context.is_here() {
             return;
         }
         // SAFETY: ours, with all that is of it, and nothing of it is to run any more (I2).

@@ -2,17 +2,19 @@
 
 use std::any::Any;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ash::{ext, vk};
 use transload_core::Counter;
 
 use super::codes;
-use super::driver::Loaded;
+use super::driver::{self, Loaded};
 use super::launch::PARAMETER_BYTES;
 use super::measure;
 use super::physical::Physical;
-use crate::device::DeviceError;
+use crate::device::process::Process;
+use crate::device::{DeviceError, process};
 
 /// Settings of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +49,8 @@ pub(super) struct Context {
     pub(super) options: VulkanOptions,
     /// Up to how many bytes kernels read a batch where it is, once that was measured.
     mapped_up_to_bytes: OnceLock<usize>,
-    keeper: Keeper,
+    process: Process,
+    keeper: ManuallyDrop<Keeper>,
 }
 
 /// Who ends the device, and keeps what it is of until then.
@@ -190,6 +193,8 @@ impl Context {
         options: VulkanOptions,
         keeper: Keeper,
     ) -> Result<Arc<Self>, DeviceError> {
+        let process = Process::this()
+            .map_err(|error| driver::unavailable(format!("no memory to begin with: {error}")))?;
         let import = physical.limits.import_alignment;
         let import = import.map(|_| ext::external_memory_host::Device::new(&instance, &device));
         let (buffers, layout) = (vk::DescriptorSetLayout::null(), vk::PipelineLayout::null());
@@ -205,7 +210,8 @@ impl Context {
             next,
             mapped_up_to_bytes: options.mapped_up_to_bytes.map_or_else(OnceLock::new, OnceLock::from),
             options,
-            keeper,
+            process,
+            keeper: ManuallyDrop::new(keeper),
         };
         // From here on the drop ends what was made.
         context.make_layouts()?;
@@ -235,6 +241,16 @@ impl Context {
         let layout = unsafe { self.device.create_pipeline_layout(&wanted, None) };
         self.layout = layout.map_err(|code| codes::failed("vkCreatePipelineLayout", code))?;
         Ok(())
+    }
+
+    /// Whether this is the process that has made the device. In a child that was forked from it, no call is made.
+    pub(super) fn is_here(&self) -> bool {
+        self.process.is_here()
+    }
+
+    /// Refuses what a forked child would do.
+    pub(super) fn check_here(&self) -> Result<(), DeviceError> {
+        if self.is_here() { Ok(()) } else { Err(driver::unavailable(process::FORKED.to_owned())) }
     }
 
     /// Up to how many bytes kernels read a batch where it is. Measured at the first question.
@@ -297,13 +313,18 @@ impl Queue {
 impl Drop for Context {
     /// Nothing is left of what was made of the device: it would have kept the context.
     fn drop(&mut self) {
+        if !self.is_here() {
+            return;
+        }
         // SAFETY: ours, and used by nobody any more (I2).
         unsafe { self.device.destroy_pipeline_layout(self.layout, None) };
         // SAFETY: as above.
         unsafe { self.device.destroy_descriptor_set_layout(self.buffers, None) };
-        if let Keeper::Own { .. } = self.keeper {
+        if let Keeper::Own { .. } = *self.keeper {
             // SAFETY: as above; the device is ours.
             unsafe { self.device.destroy_device(None) };
         }
+        // SAFETY: dropped once, here, and not used again.
+        unsafe { ManuallyDrop::drop(&mut self.keeper) };
     }
 }

@@ -82,6 +82,7 @@ impl VulkanDevice {
         buffer: vk::Buffer,
         options: &StreamOptions,
     ) -> Result<VulkanStream, DeviceError> {
+        self.context.check_here()?;
         options.check(self.info.max_allocation_bytes)?;
         VulkanStream::new(&self.context, Memory::lent(&self.context, buffer, options.queue_bytes), options)
     }
@@ -130,6 +131,13 @@ impl Registrar for VulkanDevice {
     /// ends on pages, as all do that were not wrapped. Else the region is [`Staged`](Registration::Staged), and says why.
     fn register(&self, slab: &Slab, access: Access) -> Result<Region, RegisterError> {
         let access = access.local_only("Vulkan")?;
+        if let Err(error) = self.context.check_here() {
+            return Err(RegisterError::Refused {
+                registrar: "Vulkan".to_owned(),
+                len_bytes: slab.len_bytes(),
+                reason: error.to_string(),
+            });
+        }
         let direct = match self.allocation(slab) {
             Some(memory) => Ok(Direct::allocated(slab.as_ptr(), memory)),
             None => Direct::import(&self.context, slab),
@@ -151,6 +159,7 @@ impl Device for VulkanDevice {
     /// A slab in memory that host and device both reach, which stays mapped until the last handle on the slab ends.
     /// Registered with this device it is `Pinned`, or `Mapped` where host and device have the same memory.
     fn allocate_slab(&self, buffer_count: usize, buffer_size: usize) -> Result<Slab, DeviceError> {
+        self.context.check_here()?;
         let len_bytes = checked_len(buffer_count, buffer_size, 1)?;
         let memory = Arc::new(Memory::of_host(&self.context, len_bytes)?);
         let Some(base) = memory.mapped() else {
@@ -166,6 +175,7 @@ impl Device for VulkanDevice {
     }
 
     fn open_stream(&self, options: &StreamOptions) -> Result<Box<dyn Stream>, DeviceError> {
+        self.context.check_here()?;
         options.check(self.info.max_allocation_bytes)?;
         Ok(Box::new(VulkanStream::open(&self.context, options)?))
     }
@@ -173,6 +183,7 @@ impl Device for VulkanDevice {
     /// Translates SPIR-V that was compiled with `transload_device.glsl`. The first time, it is also measured how kernels are
     /// best given small batches.
     fn build(&self, source: &KernelSource) -> Result<Kernel, DeviceError> {
+        self.context.check_here()?;
         let kernel = kernel::build(&self.context, source)?;
         self.context.mapped_up_to_bytes();
         Ok(kernel)

@@ -1,13 +1,14 @@
 //! The driver: which devices there are, or what is missing.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ash::vk;
 
 use super::codes;
 use super::device::VulkanDevice;
 use super::physical::Physical;
+use crate::device::process::{self, Process};
 use crate::device::{Backend, Device, DeviceError, DeviceInfo, Driver};
 
 /// All devices of all Vulkan drivers that have what is needed here, numbered from 0 in the order in which the loader gives
@@ -43,16 +44,26 @@ impl fmt::Debug for Loaded {
 }
 
 /// The instance, once there is one. It stays for as long as the process: many drivers do not bear to be unloaded.
-static LOADED: Mutex<Option<Arc<Loaded>>> = Mutex::new(None);
+static LOADED: OnceLock<(Process, Arc<Loaded>)> = OnceLock::new();
+
+/// Held while it is made.
+static LOADING: Mutex<()> = Mutex::new(());
 
 fn loaded() -> Result<Arc<Loaded>, DeviceError> {
-    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(loaded) = &*loaded {
-        return Ok(loaded.clone());
+    if LOADED.get().is_none() {
+        let _alone = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
+        if LOADED.get().is_none() {
+            let process = Process::this();
+            let process =
+                process.map_err(|error| unavailable(format!("no memory to begin with: {error}")))?;
+            let _ = LOADED.set((process, Arc::new(load().map_err(unavailable)?)));
+        }
     }
-    let new = Arc::new(load().map_err(unavailable)?);
-    *loaded = Some(new.clone());
-    Ok(new)
+    match LOADED.get() {
+        Some((process, loaded)) if process.is_here() => Ok(loaded.clone()),
+        // A child must not use what its parent has begun to use.
+        _ => Err(unavailable(process::FORKED.to_owned())),
+    }
 }
 
 fn load() -> Result<Loaded, String> {
@@ -112,7 +123,7 @@ pub(super) fn device(index: usize) -> Result<(Arc<Loaded>, Physical), DeviceErro
     Ok((loaded, devices.swap_remove(index)))
 }
 
-fn unavailable(reason: String) -> DeviceError {
+pub(super) fn unavailable(reason: String) -> DeviceError {
     DeviceError::Unavailable { backend: Backend::Vulkan, reason }
 }
 

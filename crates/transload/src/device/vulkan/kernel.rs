@@ -87,6 +87,9 @@ pub(super) fn pipeline(
 
 impl Drop for Built {
     fn drop(&mut self) {
+        if !self.context.is_here() {
+            return;
+        }
         // SAFETY: ours, and in no transfer: each would have kept the kernel (I2).
         unsafe { self.context.device.destroy_pipeline(self.pipeline, None) };
     }

@@ -169,7 +169,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if self.is_left {
+        if self.is_left || !self.context.is_here() {
             return;
         }
         // SAFETY: ours, and in no transfer: each would have kept it (I2).

@@ -40,6 +40,11 @@
 //! that is in flight is quarantined. When a stream is dropped, it waits two seconds at most for what is in flight. What has
 //! then not provably ended is quarantined, and what the driver may still use is left to it for ever.
 //!
+//! # Forked children
+//!
+//! The driver does not work in a child that was forked from the process that began to use it. There, every call is refused
+//! with words, and dropping what the parent has made does nothing.
+//!
 //! # With your own instance, device and kernels
 //!
 //! [`VulkanDevice::from_raw`] takes your device and one of its queues, [`VulkanDevice::open_stream_over`] your buffer. Native

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -120,6 +121,7 @@ impl VulkanStream {
     }
 
     pub(super) fn check_alive(&self) -> Result<(), DeviceError> {
+        self.context.check_here()?;
         match &self.lost {
             None => Ok(()),
             Some(reason) => Err(DeviceError::Lost { reason: reason.clone() }),
@@ -208,6 +210,9 @@ impl VulkanStream {
         let completion = self.poll();
         if completion.is_some() {
             return completion;
+        }
+        if !self.context.is_here() {
+            return None;
         }
         let left =
             deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
@@ -325,6 +330,9 @@ impl Stream for VulkanStream {
 
     fn poll(&mut self) -> Option<Completion> {
         let number = self.in_flight.front()?.number;
+        if !self.context.is_here() {
+            return None;
+        }
         let ended = match &self.lost {
             None => self.timeline.has_reached(number),
             Some(reason) => {
@@ -368,6 +376,11 @@ impl Stream for VulkanStream {
 
 impl Drop for VulkanStream {
     fn drop(&mut self) {
+        if !self.context.is_here() {
+            // The parent's driver has them. Giving slots back here could free those of the parent.
+            let _never_dropped = ManuallyDrop::new(std::mem::take(&mut self.in_flight));
+            return;
+        }
         let deadline = Instant::now() + DRAIN;
         // Dropping a completion gives its memory back.
         while self.wait_until(Some(deadline)).is_some() {}

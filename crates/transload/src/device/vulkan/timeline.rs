@@ -77,7 +77,7 @@ impl Timeline {
 
 impl Drop for Timeline {
     fn drop(&mut self) {
-        if !self.is_left {
+        if !self.is_left && self.context.is_here() {
             // SAFETY: ours, and no work that raises it is left (I2).
             unsafe { self.context.device.destroy_semaphore(self.semaphore, None) };
         }

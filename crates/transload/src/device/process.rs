@@ -1,33 +1,27 @@
 //! Whether this is the process that loaded the driver. In a child that was forked from it the driver's state is a copy
 //! without the threads and the open files that belong to it: any call may answer nonsense or wait for ever, so none is made.
 
-use std::sync::OnceLock;
-
 #[cfg(target_os = "linux")]
 use crate::fork::ForkStamp;
 
-/// A mark of the process that loaded the driver.
+/// Why a forked child can do nothing.
+pub(super) const FORKED: &str = "this process was forked from one that used the driver, which works in that one only: start a \
+     new process (fork and exec), or fork before the driver is used";
+
+/// A mark of the process that loaded a driver.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Process {
     #[cfg(target_os = "linux")]
     stamp: ForkStamp,
 }
 
-static FIRST: OnceLock<Process> = OnceLock::new();
-
 impl Process {
-    /// The process that has loaded the driver: this one, or one that this was forked from.
-    pub(super) fn of_driver() -> Option<Process> {
-        FIRST.get().copied()
-    }
-
-    /// Notes that this process has loaded the driver.
-    pub(super) fn note() -> std::io::Result<Process> {
-        let here = Process {
+    /// This one.
+    pub(super) fn this() -> std::io::Result<Process> {
+        Ok(Process {
             #[cfg(target_os = "linux")]
             stamp: ForkStamp::here()?,
-        };
-        Ok(*FIRST.get_or_init(|| here))
+        })
     }
 
     /// Whether it is this one.
