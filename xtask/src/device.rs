@@ -20,13 +20,15 @@ pub(crate) enum Hardware {
 struct Suite {
     /// Says `absent: ` and why, where there is no device.
     probe: &'static str,
+    backend: &'static str,
     tests: &'static [&'static str],
     /// With this the tests use the hardware, and no stand-in.
     variable: (&'static str, &'static str),
 }
 
 const CUDA: Suite = Suite {
-    probe: "cuda-probe",
+    probe: "device-probe",
+    backend: "cuda",
     tests: &["device_cuda", "cuda_native", "cuda_kernels"],
     variable: ("TRANSLOAD_CUDA", "real"),
 };
@@ -63,7 +65,7 @@ pub(crate) fn test(root: &Path, hardware: Hardware) -> Result<bool> {
         say!("    scp {test} MACHINE: && ssh MACHINE {variable}={value} ./{name} {ARGUMENTS}");
     }
 
-    let probe = CommandLine::cargo(&format!("run -q {package} --bin {}", suite.probe));
+    let probe = CommandLine::cargo(&format!("run -q {package} --bin {} -- {}", suite.probe, suite.backend));
     say!("\n== devices: {probe}");
     let devices = probe.output(root).unwrap_or_default();
     say!("{}", devices.trim_end());
