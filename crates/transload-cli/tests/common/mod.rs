@@ -317,11 +317,6 @@ pub(crate) fn skip(name: &str, why: &str) {
     }
 }
 
-/// Whether there is an OpenCL device.
-pub(crate) fn has_opencl() -> bool {
-    has_check("opencl")
-}
-
 /// Whether `doctor` finds this here.
 pub(crate) fn has_check(name: &str) -> bool {
     let report: Value =
@@ -331,11 +326,26 @@ pub(crate) fn has_check(name: &str) -> bool {
     checks.iter().any(|check| check["name"] == name && check["status"] == "ok")
 }
 
-/// The device to test with beside the host, or a line that says that there is none.
+/// Whether there is an OpenCL device to test with, or a line that says that there is none.
 pub(crate) fn opencl_or_skip(test: &str) -> bool {
-    let there = has_opencl();
+    device_or_skip("opencl", test)
+}
+
+/// Whether there is a Vulkan device to test with, or a line that says that there is none.
+pub(crate) fn vulkan_or_skip(test: &str) -> bool {
+    device_or_skip("vulkan", test)
+}
+
+/// Whether there is a device of this back end, by its name: of one whose driver runs on any processor, or the host.
+pub(crate) fn device_or_skip(backend: &str, test: &str) -> bool {
+    let packages = match backend {
+        "opencl" => "pocl-opencl-icd and ocl-icd-libopencl1",
+        "vulkan" => "mesa-vulkan-drivers and libvulkan1",
+        _ => return true,
+    };
+    let there = has_check(backend);
     if !there {
-        skip(test, "no OpenCL device; install pocl-opencl-icd and ocl-icd-libopencl1");
+        skip(test, &format!("no {backend} device; install {packages}"));
     }
     there
 }
