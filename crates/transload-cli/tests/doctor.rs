@@ -339,9 +339,9 @@ fn is_one_calm_line(backend: &str, variable: (&str, &Path), status: &str, words:
         assert!(said.contains(word), "{said}");
     }
     // The same in words: exit code 0, nothing on the standard error.
-    let output = doctor(&["--quick"]).env(name, value).output().unwrap();
+    let output = doctor(&["--quick"]).env(name, value).output().expect("starts");
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    let lines = String::from_utf8(output.stdout).unwrap();
+    let lines = String::from_utf8(output.stdout).expect("text");
     let line = lines.lines().filter(|line| line.split_whitespace().nth(2) == Some(backend));
     assert!(line.eq(lines.lines().filter(|line| line.contains(&said))), "{lines}");
     // To be asked for is a failure, in two lines.

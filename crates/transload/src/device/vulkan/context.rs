@@ -2,10 +2,10 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ash::{ext, vk};
+use transload_core::Counter;
 
 use super::codes;
 use super::driver::Loaded;
@@ -39,8 +39,8 @@ pub(super) struct Context {
     pub(super) buffers: vk::DescriptorSetLayout,
     pub(super) layout: vk::PipelineLayout,
     queues: Vec<Queue>,
-    /// The queue that the next stream gets.
-    next: AtomicUsize,
+    /// How many streams were opened.
+    opened: Counter,
     pub(super) options: VulkanOptions,
     keeper: Keeper,
 }
@@ -188,9 +188,9 @@ impl Context {
         let import = physical.limits.import_alignment;
         let import = import.map(|_| ext::external_memory_host::Device::new(&instance, &device));
         let (buffers, layout) = (vk::DescriptorSetLayout::null(), vk::PipelineLayout::null());
-        let next = AtomicUsize::new(0);
+        let opened = Counter::new();
         let mut context =
-            Self { device, physical, instance, import, buffers, layout, queues, next, options, keeper };
+            Self { device, physical, instance, import, buffers, layout, queues, opened, options, keeper };
         // From here on the drop ends what was made.
         context.make_layouts()?;
         Ok(Arc::new(context))
@@ -223,9 +223,10 @@ impl Context {
 
     /// The queue for one more stream: each in its turn.
     pub(super) fn queue(&self) -> Queue {
-        // Relaxed: which stream gets which matters to nobody.
-        let turn = self.next.fetch_add(1, Ordering::Relaxed);
-        self.queues[turn % self.queues.len()].clone()
+        // Two streams that are opened at once may get the same: they share it, as others do.
+        let turn = self.opened.value() % self.queues.len() as u64;
+        self.opened.add(1);
+        self.queues[usize::try_from(turn).unwrap_or(0)].clone()
     }
 
     /// The first queue.

@@ -14,7 +14,7 @@ use crate::device::DeviceError;
 #[derive(Debug)]
 pub(super) struct Memory {
     buffer: vk::Buffer,
-    memory: vk::DeviceMemory,
+    allocation: vk::DeviceMemory,
     len_bytes: usize,
     /// Where the host finds it, if it does.
     mapped: Option<NonNull<u8>>,
@@ -46,7 +46,7 @@ impl Memory {
         let mut memory = Self::allocate(context, len_bytes, COHERENT, cached)?;
         let flags = vk::MemoryMapFlags::empty();
         // SAFETY: the memory is there, visible to the host and not mapped.
-        let mapped = unsafe { context.device.map_memory(memory.memory, 0, vk::WHOLE_SIZE, flags) };
+        let mapped = unsafe { context.device.map_memory(memory.allocation, 0, vk::WHOLE_SIZE, flags) };
         let mapped = mapped.map_err(|code| codes::failed("vkMapMemory", code))?;
         let base = NonNull::new(mapped.cast::<u8>())
             .ok_or_else(|| codes::failed("vkMapMemory", vk::Result::ERROR_MEMORY_MAP_FAILED))?;
@@ -117,8 +117,8 @@ impl Memory {
 
     /// A buffer of somebody else's.
     pub(super) fn lent(context: &Arc<Context>, buffer: vk::Buffer, len_bytes: usize) -> Self {
-        let memory = vk::DeviceMemory::null();
-        Self { buffer, memory, len_bytes, mapped: None, is_left: true, context: context.clone() }
+        let allocation = vk::DeviceMemory::null();
+        Self { buffer, allocation, len_bytes, mapped: None, is_left: true, context: context.clone() }
     }
 
     /// A buffer without memory.
@@ -131,8 +131,8 @@ impl Memory {
         // SAFETY: the device is there, and the structures during the call; no buffer is empty.
         let buffer = unsafe { context.device.create_buffer(&wanted, None) };
         let buffer = buffer.map_err(|code| codes::failed("vkCreateBuffer", code))?;
-        let memory = vk::DeviceMemory::null();
-        Ok(Self { buffer, memory, len_bytes, mapped: None, is_left: false, context: context.clone() })
+        let allocation = vk::DeviceMemory::null();
+        Ok(Self { buffer, allocation, len_bytes, mapped: None, is_left: false, context: context.clone() })
     }
 
     fn bind(&mut self, wanted: &vk::MemoryAllocateInfo<'_>) -> Result<(), DeviceError> {
@@ -140,9 +140,9 @@ impl Memory {
         // SAFETY: the device is there, and the structures during the call. What is imported is there by the contract of
         // `imported`.
         let memory = unsafe { device.allocate_memory(wanted, None) };
-        self.memory = memory.map_err(|code| codes::failed("vkAllocateMemory", code))?;
+        self.allocation = memory.map_err(|code| codes::failed("vkAllocateMemory", code))?;
         // SAFETY: both are there; the memory is as long as the buffer wants, of a kind that it takes, and all its own.
-        unsafe { device.bind_buffer_memory(self.buffer, self.memory, 0) }
+        unsafe { device.bind_buffer_memory(self.buffer, self.allocation, 0) }
             .map_err(|code| codes::failed("vkBindBufferMemory", code))
     }
 
@@ -175,6 +175,6 @@ impl Drop for Memory {
         // SAFETY: ours, and in no transfer: each would have kept it (I2).
         unsafe { self.context.device.destroy_buffer(self.buffer, None) };
         // SAFETY: as above. Memory that is mapped is unmapped by this; imported pages stay with their slab.
-        unsafe { self.context.device.free_memory(self.memory, None) };
+        unsafe { self.context.device.free_memory(self.allocation, None) };
     }
 }
