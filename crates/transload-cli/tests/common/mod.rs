@@ -64,8 +64,14 @@ impl Run {
         }
         // An ordinary user's limits make warnings that no test is about.
         command.env("TRANSLOAD_LOG", "error");
-        if std::env::var_os("POCL_CACHE_DIR").is_none() {
-            command.env("POCL_CACHE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/pocl"));
+        // Drivers keep compiled kernels.
+        for (name, folder) in [
+            ("POCL_CACHE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/pocl")),
+            ("MESA_SHADER_CACHE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/mesa")),
+        ] {
+            if std::env::var_os(name).is_none() {
+                command.env(name, folder);
+            }
         }
         Self { command, input: Stdio::null(), bytes: None, output: Stdio::piped() }
     }
