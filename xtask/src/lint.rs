@@ -71,7 +71,7 @@ fn commands(has_bench: bool, bench_folder: Option<&str>) -> Vec<(&'static str, C
         ("clippy", clippy("--workspace --all-targets")),
         // Code that only exists with, or without, a feature.
         ("clippy, models", clippy("-p transload-core --features model --all-targets")),
-        ("clippy, no OpenCL", clippy("-p transload -p transload-cli --no-default-features")),
+        ("clippy, no features", clippy("-p transload -p transload-cli --no-default-features")),
         // Without the binary, which has the name of the library.
         (
             "documentation",

@@ -1,5 +1,5 @@
-//! The Debian packages that some suites need: an `OpenCL` loader, a driver that runs on any processor, and the compiler of
-//! the examples in GLSL.
+//! The Debian packages that some suites need: loaders of `OpenCL` and Vulkan, drivers that run on any processor, the layer
+//! that checks how Vulkan is called, and the compiler of the examples in GLSL.
 
 use std::path::Path;
 
@@ -8,7 +8,14 @@ use anyhow::Result;
 use crate::process::CommandLine;
 use crate::say::say;
 
-const NAMES: [&str; 3] = ["pocl-opencl-icd", "ocl-icd-libopencl1", "glslang-tools"];
+const NAMES: [&str; 6] = [
+    "pocl-opencl-icd",
+    "ocl-icd-libopencl1",
+    "mesa-vulkan-drivers",
+    "libvulkan1",
+    "vulkan-validationlayers",
+    "glslang-tools",
+];
 
 /// What this machine allows.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +37,7 @@ enum Step {
 /// Whether the stage is fulfilled; with `strict`, packages that were asked for and cannot be installed are a failure.
 pub(crate) fn prepare(folder: &Path, install: bool, strict: bool) -> Result<bool> {
     match step(Machine::ask(folder), install) {
-        Step::Nothing => say!("{} are installed: nothing to do", NAMES.join(" and ")),
+        Step::Nothing => say!("{} are installed: nothing to do", NAMES.join(", ")),
         Step::Install => {
             if !install_packages(folder)? {
                 advise("apt-get could not install the packages");
@@ -57,13 +64,18 @@ fn step(machine: Machine, install: bool) -> Step {
 }
 
 fn advise(why: &str) {
-    say!("OpenCL packages: {why}. Where no driver is found, the OpenCL suites are skipped. To run them:");
+    say!(
+        "packages of the suites: {why}. Suites of OpenCL and Vulkan are skipped where no driver is found. To run them:"
+    );
     say!("    apt-get install --no-install-recommends {}    (as root, on Debian)", NAMES.join(" "));
-    say!("    elsewhere: an OpenCL loader (libOpenCL.so.1) and a driver such as PoCL");
+    say!(
+        "    elsewhere: loaders (libOpenCL.so.1, libvulkan.so.1), drivers such as PoCL and Mesa's lavapipe, and the Khronos \
+         validation layer"
+    );
 }
 
 fn install_packages(folder: &Path) -> Result<bool> {
-    say!("installing {} with apt-get", NAMES.join(" and "));
+    say!("installing {} with apt-get", NAMES.join(", "));
     let apt = |arguments: &str| {
         CommandLine::new("apt-get", arguments).variable("DEBIAN_FRONTEND", "noninteractive")
     };
@@ -119,9 +131,10 @@ mod tests {
 
     #[test]
     fn states_of_packages_are_read() {
-        assert!(are_installed("installed\ninstalled\ninstalled\n"));
-        assert!(!are_installed("installed\ninstalled\n"));
-        assert!(!are_installed("installed\ninstalled\nconfig-files\n"));
+        let states = |installed| "installed\n".repeat(installed);
+        assert!(are_installed(&states(NAMES.len())));
+        assert!(!are_installed(&states(NAMES.len() - 1)));
+        assert!(!are_installed(&(states(NAMES.len() - 1) + "config-files\n")));
         assert!(!are_installed(""));
     }
 }

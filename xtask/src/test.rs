@@ -108,11 +108,16 @@ impl Bench {
     fn new(repository: &Repository, long: bool) -> Result<Self> {
         let target = repository.target();
         let skips = SkipFile::create(&target)?;
-        // PoCL keeps compiled kernels; a home folder may be missing or read-only where tests run.
-        let cache = target.join("pocl-cache");
-        fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
+        // Drivers keep compiled kernels; a home folder may be missing or read-only where tests run.
+        let cache = |name: &str| -> Result<String> {
+            let cache = target.join(name);
+            fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
+            Ok(cache.to_string_lossy().into_owned())
+        };
         let mut variables = vec![
-            ("POCL_CACHE_DIR", cache.to_string_lossy().into_owned()),
+            ("POCL_CACHE_DIR", cache("pocl-cache")?),
+            // Mesa's, and that of the validation layer.
+            ("XDG_CACHE_HOME", cache("vulkan-cache")?),
             (skips::VARIABLE, skips.path().to_string_lossy().into_owned()),
         ];
         if long {

@@ -5,6 +5,7 @@ mod common;
 
 use std::{
     fs, io,
+    path::Path,
     process::{Command, Output, Stdio},
 };
 
@@ -96,28 +97,37 @@ fn the_variable_asks_for_json_too() {
 }
 
 /// The devices that are listed can be pumped to by the names that they are listed with.
-#[test]
-fn opencl_devices_are_listed_with_their_names_where_there_is_a_driver() {
-    let checks = report(&mut doctor(&["--json"]));
-    let check = named(&checks, "opencl");
-    if check["status"] != "ok" {
-        common::skip(
-            "doctor::opencl_devices_are_listed_with_their_names_where_there_is_a_driver",
-            "no OpenCL device; install pocl-opencl-icd and ocl-icd-libopencl1",
-        );
-        return;
-    }
-    for device in text(check, "value").split(", opencl:").map(|device| device.trim_start_matches("opencl:")) {
+fn lists_its_devices(backend: &str) {
+    let checks = report(&mut doctor(&["--json", "--quick"]));
+    let check = named(&checks, backend);
+    let (first, next) = (format!("{backend}:"), format!(", {backend}:"));
+    let listed = text(check, "value").strip_prefix(&first).expect("a device");
+    let devices: Vec<&str> = listed.split(&next).collect();
+    for device in &devices {
         let (index, name) = device.split_once(' ').expect("a number and a name");
         let (name, kind) = name.rsplit_once(" (").expect("a kind");
         assert!(["Gpu)", "Cpu)", "Accelerator)"].contains(&kind), "{check}");
-        let to = format!("opencl:{index}");
+        let to = format!("{backend}:{index}");
         let document = common::pump(&["--to", &to, "--messages", "10", "--json"]).done().code(0).json();
         assert_eq!(document["device"]["name"], name);
     }
-    let count = text(check, "value").matches("opencl:").count();
-    let done = common::pump(&["--to", &format!("opencl:{count}")]).done().code(4);
-    assert!(done.stderr.contains(&format!("opencl has {count}")), "{}", done.stderr);
+    let count = devices.len();
+    let done = common::pump(&["--to", &format!("{backend}:{count}")]).done().code(4);
+    assert!(done.stderr.contains(&format!("{backend} has {count}")), "{}", done.stderr);
+}
+
+#[test]
+fn opencl_devices_are_listed_with_their_names_where_there_is_a_driver() {
+    if common::opencl_or_skip("doctor::opencl_devices_are_listed_with_their_names_where_there_is_a_driver") {
+        lists_its_devices("opencl");
+    }
+}
+
+#[test]
+fn vulkan_devices_are_listed_with_their_names_where_there_is_a_driver() {
+    if common::vulkan_or_skip("doctor::vulkan_devices_are_listed_with_their_names_where_there_is_a_driver") {
+        lists_its_devices("vulkan");
+    }
 }
 
 /// Each device that a driver lists has a line of its own, and an entry with numbers, measured or not.
@@ -158,6 +168,13 @@ fn each_device_is_told_with_how_it_reaches_memory_and_how_fast() {
         }
         if common::opencl_or_skip("doctor::each_device_is_told_with_how_it_reaches_memory_and_how_fast") {
             assert!(names.contains(&"opencl:0") && names.contains(&"opencl:1"), "{names:?}");
+        }
+        if common::vulkan_or_skip("doctor::each_device_is_told_with_how_it_reaches_memory_and_how_fast") {
+            assert!(names.contains(&"vulkan:0"), "{names:?}");
+        }
+        // Mesa's device on the processor takes the pages of a slab as its own memory.
+        for device in devices.iter().filter(|device| text(device, "description").starts_with("llvmpipe")) {
+            assert_eq!(device["memory"]["registration"], "mapped", "{device}");
         }
     }
 }
@@ -307,23 +324,53 @@ fn nobody_without_memory_for_a_ring_sees_why() {
     }
 }
 
+/// `doctor` has one calm line for a driver that is not there, and `pump` says the same with its exit code.
+#[track_caller]
+fn is_one_calm_line(backend: &str, variable: (&str, &Path), status: &str, words: &[&str]) {
+    let (name, value) = variable;
+    let document = document(doctor(&["--json"]).env(name, value));
+    let checks = document["checks"].as_array().expect("checks");
+    let device = format!("{backend}:");
+    assert!(!checks.iter().any(|check| text(check, "name").starts_with(&device)), "{checks:?}");
+    let check = named(checks, backend);
+    assert_eq!(text(check, "status"), status, "{check}");
+    let said = format!("{}; {}", text(check, "value"), text(check, "detail"));
+    for word in words {
+        assert!(said.contains(word), "{said}");
+    }
+    // The same in words: exit code 0, nothing on the standard error.
+    let output = doctor(&["--quick"]).env(name, value).output().expect("starts");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let lines = String::from_utf8(output.stdout).expect("text");
+    let line = lines.lines().filter(|line| line.split_whitespace().nth(2) == Some(backend));
+    assert!(line.eq(lines.lines().filter(|line| line.contains(&said))), "{lines}");
+    // To be asked for is a failure, in two lines.
+    let done = common::pump(&["--to", backend]).env(name, value).done().code(4);
+    assert!(done.stderr.starts_with(&format!("transload: {backend} is not available: ")), "{}", done.stderr);
+    assert!(done.stderr.contains("to do: transload doctor"), "{}", done.stderr);
+    assert_eq!((done.stderr.lines().count(), done.text()), (2, ""));
+}
+
 #[test]
 fn a_broken_driver_is_one_calm_line() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("libcuda.so.1"), "").unwrap();
-    let mut command = doctor(&["--json"]);
-    let document = document(command.env("LD_LIBRARY_PATH", folder.path()));
-    let checks = document["checks"].as_array().expect("checks");
-    assert!(!checks.iter().any(|check| text(check, "name").starts_with("cuda:")), "{checks:?}");
-    let cuda = named(checks, "cuda");
-    assert_eq!(text(cuda, "status"), "warn", "{cuda}");
-    assert!(text(cuda, "value").starts_with("libcuda.so.1 cannot be used"), "{cuda}");
-    assert!(text(cuda, "detail").contains("file too short"), "{cuda}");
-    // The same in words: exit code 0, nothing on the standard error.
-    let output = doctor(&["--quick"]).env("LD_LIBRARY_PATH", folder.path()).output().unwrap();
-    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    let lines = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(lines.lines().filter(|line| line.contains("libcuda")).count(), 1, "{lines}");
+    for (backend, library) in [("cuda", "libcuda.so.1"), ("vulkan", "libvulkan.so.1")] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(library), "").unwrap();
+        let words = [&*format!("{library} cannot be used"), "file too short"];
+        is_one_calm_line(backend, ("LD_LIBRARY_PATH", folder.path()), "warn", &words);
+    }
+}
+
+/// A loader of Vulkan is of no use by itself.
+#[test]
+fn a_loader_that_finds_no_driver_is_one_calm_line() {
+    if !common::vulkan_or_skip("doctor::a_loader_that_finds_no_driver_is_one_calm_line") {
+        return;
+    }
+    for variable in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
+        let words = ["libvulkan.so.1 found", "finds no driver", "mesa-vulkan-drivers"];
+        is_one_calm_line("vulkan", (variable, Path::new("/not/there.json")), "absent", &words);
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use common::kernel::{example, fnv1a, write_kernel};
-use common::{Done, arg, assert_same, count, noise, opencl_or_skip, pump};
+use common::{Done, arg, assert_same, count, device_or_skip, noise, opencl_or_skip, pump, vulkan_or_skip};
 
 /// 100 MB in messages of 256 bytes.
 const LEN: usize = 100_000_000;
@@ -47,7 +47,22 @@ fn checksums_of_a_large_file_on_opencl_are_those_of_the_host() {
     }
 }
 
+#[test]
+fn checksums_of_a_large_file_on_vulkan_are_those_of_the_host() {
+    if vulkan_or_skip("kernels::checksums_of_a_large_file_on_vulkan_are_those_of_the_host") {
+        checksum_of_a_large_file("vulkan", &example("checksum.spv:fnv1a"));
+    }
+}
+
 /// A wrong kernel makes other sums: the comparison above can fail.
+fn is_caught(to: &str, kernel: &str) {
+    let bytes = noise(MESSAGE * 100);
+    let (_, out) = checksums(to, kernel, &bytes, &[]);
+    let expected: Vec<u8> = bytes.chunks(MESSAGE).flat_map(|message| fnv1a(message).to_le_bytes()).collect();
+    assert_eq!(out.len(), expected.len());
+    assert_ne!(out, expected);
+}
+
 #[test]
 fn a_kernel_that_leaves_out_a_byte_is_caught() {
     if !opencl_or_skip("kernels::a_kernel_that_leaves_out_a_byte_is_caught") {
@@ -57,12 +72,20 @@ fn a_kernel_that_leaves_out_a_byte_is_caught() {
     let broken = text.replace("byte < transload_length(i)", "byte < transload_length(i) - 1");
     assert_ne!(text, broken);
     let folder = tempfile::tempdir().unwrap();
-    let kernel = write_kernel(folder.path(), "broken.cl:fnv1a", &broken);
-    let bytes = noise(MESSAGE * 100);
-    let (_, out) = checksums("opencl", &kernel, &bytes, &[]);
-    let expected: Vec<u8> = bytes.chunks(MESSAGE).flat_map(|message| fnv1a(message).to_le_bytes()).collect();
-    assert_eq!(out.len(), expected.len());
-    assert_ne!(out, expected);
+    is_caught("opencl", &write_kernel(folder.path(), "broken.cl:fnv1a", &broken));
+}
+
+#[test]
+fn a_kernel_that_begins_with_another_number_is_caught() {
+    if !vulkan_or_skip("kernels::a_kernel_that_begins_with_another_number_is_caught") {
+        return;
+    }
+    let mut module = fs::read(example("checksum.spv")).unwrap();
+    let first = 0x8422_2325_u32.to_le_bytes();
+    let at = module.windows(4).position(|word| word == first).expect("what FNV-1a begins with");
+    module[at] ^= 1;
+    let folder = tempfile::tempdir().unwrap();
+    is_caught("vulkan", &write_kernel(folder.path(), "broken.spv:fnv1a", module));
 }
 
 /// Batches of all sizes, with the last one short, on the second of two devices.
@@ -142,13 +165,24 @@ fn a_filter_of_lines_on_opencl_is_that_of_the_host() {
     }
 }
 
+#[test]
+fn a_filter_of_lines_on_vulkan_is_that_of_the_host() {
+    if vulkan_or_skip("kernels::a_filter_of_lines_on_vulkan_is_that_of_the_host") {
+        filters_lines("vulkan", &example("filter.spv:keep_even"));
+    }
+}
+
 /// Outputs of measured messages are measured, and those of a stream lie behind each other.
 #[test]
 fn outputs_are_framed_as_messages_are() {
-    if !opencl_or_skip("kernels::outputs_are_framed_as_messages_are") {
-        return;
+    for (to, kernel) in [("opencl", "filter.cl:keep_even"), ("vulkan", "filter.spv:keep_even")] {
+        if device_or_skip(to, "kernels::outputs_are_framed_as_messages_are") {
+            frames_outputs(to, &example(kernel));
+        }
     }
-    let kernel = example("filter.cl:keep_even");
+}
+
+fn frames_outputs(to: &str, kernel: &str) {
     let payloads = [&b"2 two"[..], b"", b"3 three", b"4", b"5"];
     let framed = |payloads: &[&[u8]], length: fn(u32) -> [u8; 4]| {
         let one = |payload: &&[u8]| [&length(u32::try_from(payload.len()).unwrap())[..], payload].concat();
@@ -156,16 +190,15 @@ fn outputs_are_framed_as_messages_are() {
     };
     for (framing, length) in [("u32le", u32::to_le_bytes as fn(u32) -> [u8; 4]), ("u32be", u32::to_be_bytes)]
     {
-        let run = pump(&["--to", "opencl", "--kernel", &kernel, "--from", "-", "--framing", framing]);
+        let run = pump(&["--to", to, "--kernel", kernel, "--from", "-", "--framing", framing]);
         let done = run.args(["--read-back", "-", "-q"]).input(framed(&payloads, length)).done().code(0);
         assert_same(&done.stdout, &framed(&[b"2 two", b"4"], length), framing);
     }
-    let run = pump(&["--to", "opencl", "--kernel", &kernel, "--from", "-", "--message-size", "4", "-q"]);
+    let run = pump(&["--to", to, "--kernel", kernel, "--from", "-", "--message-size", "4", "-q"]);
     let done = run.args(["--framing", "stream", "--read-back", "-"]).input("2aaa3bbb4c").done().code(0);
     assert_same(&done.stdout, b"2aaa4c", "stream");
     // Without --read-back they are counted.
-    let run =
-        pump(&["--to", "opencl", "--kernel", &kernel, "--messages", "1000", "--producers", "1", "--json"]);
+    let run = pump(&["--to", to, "--kernel", kernel, "--messages", "1000", "--producers", "1", "--json"]);
     let document = run.done().code(0).json();
     assert_eq!((count(&document, "filtered"), count(&document, "output_bytes_total")), (500, 500 * 256));
     assert!(document["verified"].is_null(), "{document}");
@@ -198,6 +231,35 @@ fn what_does_not_build_says_why() {
         .code(1);
     for word in ["`fnv2a`", "fnv1a"] {
         assert!(done.stderr.contains(word), "{}", done.stderr);
+    }
+}
+
+/// A module that is not whole or not there is refused before a driver has it, and a name that it has not by what it has.
+#[test]
+fn what_is_no_module_says_why() {
+    if !vulkan_or_skip("kernels::what_is_no_module_says_why") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let module = fs::read(example("checksum.spv")).unwrap();
+    let written = |bytes: &[u8]| write_kernel(folder.path(), "broken.spv:fnv1a", bytes);
+    for (bytes, words) in [
+        (&b""[..], "no SPIR-V"),
+        (b"__kernel void fnv1a() {}", "no SPIR-V"),
+        (&module[..module.len() - 1], "cut off"),
+        // An instruction, and a function, less.
+        (&module[..module.len() - 4], "cut off"),
+        (&module[..module.len() / 2 / 4 * 4], "cut off"),
+    ] {
+        let args = ["--to", "vulkan", "--kernel", &written(bytes), "--messages", "1"];
+        let done = pump(&args).done().code(1);
+        assert!(done.text().is_empty() && done.stderr.contains(words), "{}", done.stderr);
+        assert!(done.stderr.contains("transload: the kernel `fnv1a` does not build"), "{}", done.stderr);
+        assert_eq!(pump(&args).args(["--json"]).done().code(1).json()["error"]["kind"], "kernel");
+    }
+    for (kernel, words) in [("checksum.spv:fnv2a", "it has fnv1a"), ("echo.spv:echo", "for queues")] {
+        let done = pump(&["--to", "vulkan", "--kernel", &example(kernel), "--messages", "1"]).done().code(1);
+        assert!(done.stderr.contains(words), "{}", done.stderr);
     }
 }
 
@@ -244,6 +306,12 @@ fn kernels_of_another_language_are_refused() {
         let kernel = example("checksum.spv:fnv1a");
         let done = pump(&["--to", "opencl", "--kernel", &kernel, "--messages", "1"]).done().code(1);
         assert!(done.stderr.contains("opencl takes no SPIR-V"), "{}", done.stderr);
+    }
+    if vulkan_or_skip("kernels::kernels_of_another_language_are_refused") {
+        let done = pump(&["--to", "vulkan", "--kernel", &kernel, "--messages", "1"]).done().code(1);
+        for word in ["vulkan takes no OpenCL C", "--to vulkan takes .spv"] {
+            assert!(done.stderr.contains(word), "{}", done.stderr);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ mod common;
 
 use std::fs::File;
 
-use common::{arg, assert_same, count, noise, opencl_or_skip, pump};
+use common::{arg, assert_same, count, noise, opencl_or_skip, pump, vulkan_or_skip};
 
 const LEN: usize = 100_000_001;
 
@@ -44,5 +44,12 @@ fn a_large_file_comes_back_from_the_host() {
 fn a_large_file_comes_back_from_opencl() {
     if opencl_or_skip("pump_large::a_large_file_comes_back_from_opencl") {
         there_and_back("opencl");
+    }
+}
+
+#[test]
+fn a_large_file_comes_back_from_vulkan() {
+    if vulkan_or_skip("pump_large::a_large_file_comes_back_from_vulkan") {
+        there_and_back("vulkan");
     }
 }

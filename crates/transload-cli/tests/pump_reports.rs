@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{arg, count, document, opencl_or_skip, privilege, pump, skip, transload};
+use common::{arg, count, document, opencl_or_skip, privilege, pump, skip, transload, vulkan_or_skip};
 use serde_json::Value;
 
 #[test]
@@ -191,6 +191,13 @@ fn two_million_messages_on_the_host() {
 fn two_million_messages_on_opencl() {
     if opencl_or_skip("pump_reports::two_million_messages_on_opencl") {
         two_million("opencl");
+    }
+}
+
+#[test]
+fn two_million_messages_on_vulkan() {
+    if vulkan_or_skip("pump_reports::two_million_messages_on_vulkan") {
+        two_million("vulkan");
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::listening::{Listening, until_it_listens};
 use common::region::{generate, generated};
-use common::{arg, count, opencl_or_skip, pump};
+use common::{arg, count, device_or_skip, pump};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -90,8 +90,8 @@ fn numbers(bytes: &[u8]) -> Vec<u64> {
 
 #[test]
 fn it_delivers_what_members_send_and_ends_with_the_messages() {
-    for device in ["host", "opencl"] {
-        if device == "opencl" && !opencl_or_skip("it_delivers_what_members_send_and_ends_with_the_messages") {
+    for device in ["host", "opencl", "vulkan"] {
+        if !device_or_skip(device, "pump_shared::it_delivers_what_members_send_and_ends_with_the_messages") {
             continue;
         }
         let place = Place::new();
@@ -251,11 +251,13 @@ fn what_is_not_as_it_was_generated_is_found() {
     finds_what_is_wrong("host", "host");
 }
 
-/// The broken twin of messages that are right: on a device that checks them itself.
+/// The broken twin of messages that are right: on devices that check them themselves.
 #[test]
 fn what_is_not_as_it_was_generated_is_found_on_the_device() {
-    if opencl_or_skip("pump_shared::what_is_not_as_it_was_generated_is_found_on_the_device") {
-        finds_what_is_wrong("opencl", "device");
+    for device in ["opencl", "vulkan"] {
+        if device_or_skip(device, "pump_shared::what_is_not_as_it_was_generated_is_found_on_the_device") {
+            finds_what_is_wrong(device, "device");
+        }
     }
 }
 

@@ -11,7 +11,9 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use common::{Run, arg, assert_same, count, noise, opencl_or_skip, privilege, pump, shell, skip};
+use common::{
+    Run, arg, assert_same, count, noise, opencl_or_skip, privilege, pump, shell, skip, vulkan_or_skip,
+};
 use rustix::process::Signal;
 
 fn full() -> File {
@@ -40,6 +42,13 @@ fn a_signal_stops_the_intake_and_drains() {
 fn a_signal_stops_the_intake_and_drains_opencl() {
     if opencl_or_skip("pump_signals::a_signal_stops_the_intake_and_drains_opencl") {
         interrupted("opencl");
+    }
+}
+
+#[test]
+fn a_signal_stops_the_intake_and_drains_vulkan() {
+    if vulkan_or_skip("pump_signals::a_signal_stops_the_intake_and_drains_vulkan") {
+        interrupted("vulkan");
     }
 }
 

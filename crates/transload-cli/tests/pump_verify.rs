@@ -4,21 +4,26 @@
 
 mod common;
 
-use common::{arg, count, opencl_or_skip, pump};
+use common::{arg, count, opencl_or_skip, pump, vulkan_or_skip};
 use serde_json::Value;
 
-fn verified(to: &str, args: &[&str]) -> Value {
-    let done = pump(&["--to", to, "--messages", "20000", "--verify", "--json"]).args(args).done().code(0);
-    let document = done.json();
-    assert_eq!((count(&document, "verified"), count(&document, "corrupt")), (20_000, 0), "{document}");
+fn verified(to: &str, messages: u64, args: &[&str]) -> Value {
+    let run = pump(&["--to", to, "--messages", &messages.to_string(), "--verify", "--json"]).args(args);
+    let document = run.done().code(0).json();
+    assert_eq!((count(&document, "verified"), count(&document, "corrupt")), (messages, 0), "{document}");
     document
 }
 
 /// In the report as a program reads it, and as a person does.
 fn on_the_device(to: &str) {
     for size in ["2", "3", "8", "9", "256", "1000"] {
-        for args in [&[][..], &["--batch-bytes", "1"], &["--in-flight", "1", "--capacity", "8"]] {
-            let document = verified(to, &[&["--message-size", size], args].concat());
+        // Where batches are small, a tenth says as much.
+        for (messages, args) in [
+            (20_000, &[][..]),
+            (2_000, &["--batch-bytes", "1"]),
+            (2_000, &["--in-flight", "1", "--capacity", "8"]),
+        ] {
+            let document = verified(to, messages, &[&["--message-size", size], args].concat());
             assert_eq!(document["verified_on"], "device", "{document}");
             assert_eq!(count(&document, "filtered") + count(&document, "output_bytes_total"), 0);
         }
@@ -55,8 +60,15 @@ fn generated_messages_are_checked_on_opencl_devices() {
 }
 
 #[test]
+fn generated_messages_are_checked_on_vulkan_devices() {
+    if vulkan_or_skip("pump_verify::generated_messages_are_checked_on_vulkan_devices") {
+        on_the_device("vulkan");
+    }
+}
+
+#[test]
 fn the_host_checks_what_is_on_it_and_what_was_not_generated() {
-    let document = verified("host", &[]);
+    let document = verified("host", 20_000, &[]);
     assert_eq!(
         (&document["verified_on"], &document["verified_on_host_because"]),
         (&"host".into(), &"that is the device".into())

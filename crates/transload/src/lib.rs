@@ -30,8 +30,8 @@
 //! * [`proactor`]: [`Proactor`](proactor::Proactor), completion-based I/O that owns its buffers; back ends `io_uring` and
 //!   readiness.
 //! * [`staging`]: [`PinnedStagingBuffer`](staging::PinnedStagingBuffer), the ring.
-//! * [`device`]: [`Driver`](device::Driver), [`Device`](device::Device), [`Stream`](device::Stream); back ends `host` and
-//!   `opencl`.
+//! * [`device`]: [`Driver`](device::Driver), [`Device`](device::Device), [`Stream`](device::Stream); back ends `host`,
+//!   `opencl`, `vulkan` and `cuda`.
 //! * [`pump`]: [`Pump`](pump::Pump), from the ring into the device.
 //!
 //! # Example
@@ -59,7 +59,8 @@
 //!
 //! # Features
 //!
-//! * `opencl` (on by default): the OpenCL back end. Its driver is loaded at run time; nothing is needed to build it.
+//! * `opencl`, `vulkan`, `cuda` (on by default): the back ends of these names. Their drivers are loaded at run time; nothing
+//!   is needed to build them.
 //! * `uring` (on by default): the `io_uring` back end of the proactor, on Linux. Without it, or where it is denied,
 //!   readiness does the work.
 //!

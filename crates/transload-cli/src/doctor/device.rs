@@ -122,6 +122,7 @@ impl DeviceWords {
         }
         details.extend(self.mapped_up_to_bytes.map(|most| match most {
             0 => "kernels read copies of batches".to_owned(),
+            usize::MAX => "kernels read batches in place".to_owned(),
             most => format!("kernels read batches of up to {} in place", human_bytes(most as u64)),
         }));
         if self.kind == format!("{:?}", Kind::Cpu).to_lowercase() {
@@ -154,6 +155,7 @@ mod tests {
         let check = words[0].check();
         assert_eq!((check.name.as_str(), check.status), ("host:0", Status::Ok), "{check:?}");
         assert!(check.detail.contains(" GB/s to it, "), "{check:?}");
+        assert!(check.detail.ends_with("; kernels read batches in place"), "{check:?}");
     }
 
     #[test]

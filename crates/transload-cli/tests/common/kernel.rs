@@ -11,9 +11,9 @@ pub(crate) fn example(name: &str) -> String {
 }
 
 /// Writes a kernel into a folder: `FILE:NAME`, as the option takes it.
-pub(crate) fn write_kernel(folder: &Path, kernel: &str, text: &str) -> String {
+pub(crate) fn write_kernel(folder: &Path, kernel: &str, code: impl AsRef<[u8]>) -> String {
     let (file, _) = kernel.rsplit_once(':').unwrap();
-    std::fs::write(folder.join(file), text).unwrap();
+    std::fs::write(folder.join(file), code).unwrap();
     arg(folder.join(kernel))
 }
 

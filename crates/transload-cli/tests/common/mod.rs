@@ -64,8 +64,14 @@ impl Run {
         }
         // An ordinary user's limits make warnings that no test is about.
         command.env("TRANSLOAD_LOG", "error");
-        if std::env::var_os("POCL_CACHE_DIR").is_none() {
-            command.env("POCL_CACHE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/pocl"));
+        // Drivers keep compiled kernels.
+        for (name, folder) in [
+            ("POCL_CACHE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/pocl")),
+            ("MESA_SHADER_CACHE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/mesa")),
+        ] {
+            if std::env::var_os(name).is_none() {
+                command.env(name, folder);
+            }
         }
         Self { command, input: Stdio::null(), bytes: None, output: Stdio::piped() }
     }
@@ -317,11 +323,6 @@ pub(crate) fn skip(name: &str, why: &str) {
     }
 }
 
-/// Whether there is an OpenCL device.
-pub(crate) fn has_opencl() -> bool {
-    has_check("opencl")
-}
-
 /// Whether `doctor` finds this here.
 pub(crate) fn has_check(name: &str) -> bool {
     let report: Value =
@@ -331,11 +332,26 @@ pub(crate) fn has_check(name: &str) -> bool {
     checks.iter().any(|check| check["name"] == name && check["status"] == "ok")
 }
 
-/// The device to test with beside the host, or a line that says that there is none.
+/// Whether there is an OpenCL device to test with, or a line that says that there is none.
 pub(crate) fn opencl_or_skip(test: &str) -> bool {
-    let there = has_opencl();
+    device_or_skip("opencl", test)
+}
+
+/// Whether there is a Vulkan device to test with, or a line that says that there is none.
+pub(crate) fn vulkan_or_skip(test: &str) -> bool {
+    device_or_skip("vulkan", test)
+}
+
+/// Whether there is a device of this back end, by its name: of one whose driver runs on any processor, or the host.
+pub(crate) fn device_or_skip(backend: &str, test: &str) -> bool {
+    let packages = match backend {
+        "opencl" => "pocl-opencl-icd and ocl-icd-libopencl1",
+        "vulkan" => "mesa-vulkan-drivers and libvulkan1",
+        _ => return true,
+    };
+    let there = has_check(backend);
     if !there {
-        skip(test, "no OpenCL device; install pocl-opencl-icd and ocl-icd-libopencl1");
+        skip(test, &format!("no {backend} device; install {packages}"));
     }
     there
 }

@@ -48,6 +48,9 @@ pub trait Device: Registrar + fmt::Debug + Send + Sync {
 
     /// Makes a kernel for the streams of this device.
     ///
+    /// What a kernel reaches beyond what it was given, and that its code is what its language allows, is its author's to
+    /// see to: nothing here can check either.
+    ///
     /// # Errors
     ///
     /// [`DeviceError::Unsupported`] if the device runs no kernels, [`DeviceError::OtherLanguage`] if it runs others,

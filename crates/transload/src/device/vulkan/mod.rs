@@ -40,6 +40,12 @@
 //! that is in flight is quarantined. When a stream is dropped, it waits two seconds at most for what is in flight. What has
 //! then not provably ended is quarantined, and what the driver may still use is left to it for ever.
 //!
+//! # Kernels
+//!
+//! [`build`](super::Device::build) takes SPIR-V of version 1.5 at most, compiled with `transload_device.glsl`. Whether the
+//! module is whole and has such a kernel is looked at before the driver has it. That it is valid is its author's promise: not
+//! all drivers survive one that is not.
+//!
 //! # Forked children
 //!
 //! The driver does not work in a child that was forked from the process that began to use it. There, every call is refused

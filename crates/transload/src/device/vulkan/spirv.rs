@@ -17,6 +17,9 @@ const OP_ENTRY_POINT: u32 = 15;
 const OP_EXECUTION_MODE: u32 = 16;
 const OP_TYPE_STRUCT: u32 = 30;
 const OP_TYPE_POINTER: u32 = 32;
+const OP_FUNCTION: u32 = 54;
+const OP_FUNCTION_END: u32 = 56;
+const OP_FUNCTION_CALL: u32 = 57;
 const GL_COMPUTE: u32 = 5;
 const LOCAL_SIZE: u32 = 17;
 const PUSH_CONSTANT: u32 = 9;
@@ -49,44 +52,82 @@ pub(super) enum Fault {
     NoSuchKernel(String),
 }
 
-/// What the kernel of a name is for.
-pub(super) fn kernel(words: &[u32], entry: &str) -> Result<Use, Fault> {
-    let (mut functions, mut found, mut group) = (Vec::new(), None, None);
-    let (mut structs, mut parameters) = (Vec::new(), None);
-    let mut rest = &words[HEADER_WORDS..];
-    while let Some(&first) = rest.first() {
-        let (len_words, number) = (first as usize >> 16, first & 0xffff);
-        let Some(instruction) = rest.get(..len_words).filter(|words| !words.is_empty()) else {
-            return Err(Fault::Broken("it is cut off in the middle of an instruction".to_owned()));
-        };
-        rest = &rest[len_words..];
-        match (number, &instruction[1..]) {
-            (OP_ENTRY_POINT, [GL_COMPUTE, id, name @ ..]) => {
-                let name = text(name);
-                if name == entry {
-                    found = Some(*id);
-                }
-                functions.push(name);
-            }
-            (OP_EXECUTION_MODE, [id, LOCAL_SIZE, size @ ..]) if found == Some(*id) => group = Some(size),
-            (OP_TYPE_STRUCT, [id, members @ ..]) => structs.push((*id, members.len())),
+/// What of a module matters here. Functions have numbers.
+#[derive(Debug, Default)]
+struct Module<'a> {
+    kernels: Vec<(u32, String)>,
+    groups: Vec<(u32, &'a [u32])>,
+    /// With how many members each has.
+    structs: Vec<(u32, usize)>,
+    /// How many there are.
+    parameters: Option<usize>,
+    functions: Vec<u32>,
+    called: Vec<u32>,
+    /// Whether the last function has not ended.
+    is_open: bool,
+}
+
+impl<'a> Module<'a> {
+    fn read(words: &'a [u32]) -> Result<Self, Fault> {
+        let mut module = Self::default();
+        let mut rest = &words[HEADER_WORDS..];
+        while let Some(&first) = rest.first() {
+            let (len_words, number) = (first as usize >> 16, first & 0xffff);
+            let Some(instruction) = rest.get(..len_words).filter(|words| !words.is_empty()) else {
+                return Err(Fault::Broken("it is cut off in the middle of an instruction".to_owned()));
+            };
+            rest = &rest[len_words..];
+            module.note(number, &instruction[1..]);
+        }
+        Ok(module)
+    }
+
+    fn note(&mut self, number: u32, operands: &'a [u32]) {
+        match (number, operands) {
+            (OP_ENTRY_POINT, [GL_COMPUTE, id, name @ ..]) => self.kernels.push((*id, text(name))),
+            (OP_EXECUTION_MODE, [id, LOCAL_SIZE, size @ ..]) => self.groups.push((*id, size)),
+            (OP_TYPE_STRUCT, [id, members @ ..]) => self.structs.push((*id, members.len())),
             (OP_TYPE_POINTER, [_, PUSH_CONSTANT, to]) => {
-                parameters =
-                    structs.iter().find(|(id, _)| id == to).map(|(_, members)| *members).or(parameters);
+                let found = self.structs.iter().find(|(id, _)| id == to);
+                self.parameters = found.map(|(_, members)| *members).or(self.parameters);
             }
+            (OP_FUNCTION, [_, id, ..]) => {
+                self.functions.push(*id);
+                self.is_open = true;
+            }
+            (OP_FUNCTION_END, _) => self.is_open = false,
+            (OP_FUNCTION_CALL, [_, _, id, ..]) => self.called.push(*id),
             _ => {}
         }
     }
-    if found.is_none() {
-        let there = if functions.is_empty() { "none".to_owned() } else { functions.join(", ") };
-        return Err(Fault::NoSuchKernel(format!("it has {there}")));
+
+    /// Whether all of its functions are there, to their ends. Functions are the last part of a module, so whatever was cut
+    /// off at its end, some of them, or of their instructions, went with it.
+    fn is_whole(&self) -> bool {
+        let mut needed = self.kernels.iter().map(|(id, _)| id).chain(&self.called);
+        !self.is_open && !self.functions.is_empty() && needed.all(|id| self.functions.contains(id))
     }
-    if group != Some(&[GROUP, 1, 1]) {
+}
+
+/// What the kernel of a name is for.
+pub(super) fn kernel(words: &[u32], entry: &str) -> Result<Use, Fault> {
+    let module = Module::read(words)?;
+    // Drivers do not compare: some run into nothing, others run what is left.
+    if !module.is_whole() {
+        return Err(Fault::Broken("it is cut off: a function is missing, or its end".to_owned()));
+    }
+    let Some((id, _)) = module.kernels.iter().find(|(_, name)| name == entry) else {
+        let names: Vec<&str> = module.kernels.iter().map(|(_, name)| name.as_str()).collect();
+        let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        return Err(Fault::NoSuchKernel(format!("it has {there}")));
+    };
+    let group = module.groups.iter().find(|(of, _)| of == id).map_or(&[][..], |(_, size)| size);
+    if group != [GROUP, 1, 1] {
         return Err(Fault::NoSuchKernel(format!(
             "it runs in groups of {group:?}, and not of [{GROUP}, 1, 1], as it would if it included transload_device.glsl"
         )));
     }
-    match parameters {
+    match module.parameters {
         Some(6) => Ok(Use::Batches),
         Some(2) => Ok(Use::Queues),
         _ => Err(Fault::NoSuchKernel(
@@ -161,12 +202,12 @@ mod tests {
         }
     }
 
-    /// Cut off anywhere, and with any word changed: an answer, and no panic.
+    /// Cut off anywhere it is refused; with any word changed there is an answer, and no panic.
     #[test]
     fn broken_modules_are_answered() {
         let words = words(CHECKSUM).unwrap();
         for len in HEADER_WORDS..words.len() {
-            let _ = kernel(&words[..len], "fnv1a");
+            assert!(matches!(kernel(&words[..len], "fnv1a"), Err(Fault::Broken(_))), "{len} words");
         }
         let mut broken = 0;
         for at in HEADER_WORDS..words.len() {

@@ -20,14 +20,17 @@ pub(super) struct Staging {
 impl Staging {
     /// Host memory of at least so many bytes.
     pub(super) fn take(&mut self, context: &Arc<Context>, len_bytes: usize) -> Result<Memory, DeviceError> {
+        let fits = self.spare.iter().position(|spare| spare.len_bytes() >= len_bytes);
+        let memory = if let Some(fits) = fits {
+            self.spare.swap_remove(fits)
+        } else {
+            // One that is too short makes room, so that there are never more than transfers.
+            drop(self.spare.pop());
+            let wanted = len_bytes.checked_next_power_of_two().unwrap_or(len_bytes).max(LEAST);
+            Memory::of_host(context, wanted)?
+        };
         self.used += 1;
-        if let Some(fits) = self.spare.iter().position(|spare| spare.len_bytes() >= len_bytes) {
-            return Ok(self.spare.swap_remove(fits));
-        }
-        // One that is too short makes room, so that there are never more than transfers.
-        drop(self.spare.pop());
-        let wanted = len_bytes.checked_next_power_of_two().unwrap_or(len_bytes).max(LEAST);
-        Memory::of_host(context, wanted)
+        Ok(memory)
     }
 
     /// The bytes of an upload.
