@@ -12,6 +12,7 @@ use transload_conformance::device::growth;
 use transload_conformance::device::ownership::reuse;
 #[cfg(target_os = "linux")]
 use transload_conformance::device::scatter::reuse as reuse_shared;
+use transload_conformance::device::together;
 use transload_conformance::host;
 
 transload_conformance::device_suite!(host::subject());
@@ -39,6 +40,22 @@ fn a_stream_that_gives_shared_buffers_back_too_early_is_found_out() {
     ] {
         assert!(findings.contains(&finding), "{findings:?}");
     }
+}
+
+/// The twin of [`one_slab_feeds_two_devices`], by the same stream beside a good one.
+#[test]
+fn a_stream_that_gives_slots_back_too_early_is_found_out_beside_a_good_one() {
+    let options = StreamOptions { queue_bytes: together::QUEUE_BYTES, in_flight: together::IN_FLIGHT };
+    let good = || (host::subject().gated)(&options).unwrap();
+    let careless = || careless::gated_of(together::QUEUE_BYTES);
+    let early = "a slot came back before its copy";
+    // The good one has the oldest batch: the other's slots wait for its, and are too early then, but written too late to
+    // land.
+    let findings = together::findings(&mut [good(), careless()]);
+    assert!(findings.contains(&early), "{findings:?}");
+    let findings = together::findings(&mut [careless(), good()]);
+    assert!(findings.contains(&early), "{findings:?}");
+    assert!(findings.contains(&"what landed is not what was submitted"), "{findings:?}");
 }
 
 /// The twin of [`a_hundred_thousand_submits_take_no_memory`]: something of 64 bytes is kept of each.

@@ -1,12 +1,16 @@
 //! Says which OpenCL devices there are, or why there are none, and moves some bytes through each: a process of its own,
-//! so that tests can give it another environment.
+//! so that tests can give it another environment. With `together` it feeds the first two from one slab at once.
 
 #![expect(clippy::print_stdout, reason = "what it says is what it is for")]
 
 use transload::device::{Driver, StreamOptions, opencl::OpenCl};
-use transload_conformance::device::{Rig, bring, finish};
+use transload_conformance::device::{Rig, bring, finish, together};
+use transload_conformance::opencl::gated_on;
 
 fn main() {
+    if std::env::args().nth(1).is_some_and(|what| what == "together") {
+        return fed_together();
+    }
     let devices = match OpenCl.probe() {
         Ok(devices) => devices,
         Err(error) => return println!("absent: {error}"),
@@ -25,4 +29,12 @@ fn main() {
     }
     let beyond = OpenCl.open(usize::MAX).expect_err("there are not so many");
     println!("{beyond}");
+}
+
+/// Says what is wrong with how the first two devices treat one slab.
+fn fed_together() {
+    let options = StreamOptions { queue_bytes: together::QUEUE_BYTES, in_flight: together::IN_FLIGHT };
+    let mut pair = [0, 1].map(|index| gated_on(index, &options).expect("two devices"));
+    let indices = pair.each_ref().map(|gated| gated.device.info().index);
+    println!("opencl:{} and opencl:{}: {:?}", indices[0], indices[1], together::findings(&mut pair));
 }

@@ -9,7 +9,8 @@
 //! | `kernels` | outputs are those of the messages that went through a kernel |
 //! | `ownership` | no slot is written again before its copy has ended |
 //! | `failure` | a copy that fails hands its batch back, and can be tried again |
-//! | `memory` | memory of any address is registered, or refused in words; one slab feeds several devices |
+//! | `memory` | memory of any address is registered, or refused in words |
+//! | `together` | one slab feeds two devices at once |
 //! | `growth` | work that goes on for long takes no more memory (Linux) |
 //! | `scatter` | messages in buffers that processes share land like others (Linux) |
 //! | `slots` | downloads land in the slots of a ring; a queue is made in device memory |
@@ -36,6 +37,7 @@ mod rig;
 pub mod scatter;
 pub mod slots;
 mod subject;
+pub mod together;
 pub mod upload;
 
 pub use rig::{Random, Rig, all_of, bring, finish, next};
@@ -66,8 +68,8 @@ macro_rules! device_suite {
             failure::failures_around_one_that_succeeds,
             memory::any_address_and_length_will_do,
             memory::slabs_that_overlap,
-            memory::one_slab_feeds_two_devices,
             memory::a_region_of_another_device_is_refused,
+            together::one_slab_feeds_two_devices,
             fills::words_are_filled_and_nothing_beside_them,
             fills::fills_that_cannot_be,
             fills::fills_take_their_turn,
