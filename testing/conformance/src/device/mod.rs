@@ -7,6 +7,7 @@
 //! | `refused` | what cannot be done is refused, handed back, and changes nothing |
 //! | `fills` | fills change the words that they name, in their turn |
 //! | `kernels` | outputs are those of the messages that went through a kernel |
+//! | `dispatches` | a kernel over queues brings each message across once, and changes nothing else |
 //! | `ownership` | no slot is written again before its copy has ended |
 //! | `failure` | a copy that fails hands its batch back, and can be tried again |
 //! | `memory` | memory of any address is registered, or refused in words |
@@ -16,11 +17,13 @@
 //! | `slots` | downloads land in the slots of a ring; a queue is made in device memory |
 //! | `lifetime` | devices, streams and slabs may go in any order and on any thread |
 //!
-//! `example` has the kernels of the folder `examples`, and what they must answer.
+//! `example` has the kernels of the folder `examples`, and what they must answer; `two_queues` what is wrong with queues that
+//! one has run over.
 //!
 //! Each case is a function over [`Run`]; [`device_suite!`](crate::device_suite) makes a test of each for a [`Subject`].
 
 mod alone;
+pub mod dispatches;
 pub mod download;
 pub mod example;
 pub mod failure;
@@ -38,6 +41,7 @@ pub mod scatter;
 pub mod slots;
 mod subject;
 pub mod together;
+pub mod two_queues;
 pub mod upload;
 
 pub use rig::{Random, Rig, all_of, bring, finish, next};
@@ -83,6 +87,13 @@ macro_rules! device_suite {
             kernels::dropped_before_the_kernel_is_done,
             kernels::both_routes_give_the_same,
             kernels::code_that_is_no_kernel,
+            dispatches::messages_go_from_queue_to_queue,
+            dispatches::few_work_items,
+            dispatches::an_empty_queue_gives_nothing,
+            dispatches::a_full_queue_loses_nothing,
+            dispatches::dispatches_that_cannot_be,
+            dispatches::a_dispatch_takes_its_turn,
+            dispatches::dropped_before_the_dispatch_is_done,
             lifetime::the_device_goes_first,
             lifetime::any_order_of_drops,
             lifetime::exit_with_everything_alive,
