@@ -203,7 +203,8 @@ transload_conformance::cuda_tests! {
 
     /// Code that is none, names that are not there, kernels of others.
     fn kernels_that_cannot_be_are_refused(device) {
-        let build = |code, entry: &str| device.build(&KernelSource { code, entry: entry.to_owned() });
+        // SAFETY: code that is refused.
+        let build = |code, entry: &str| device.build(&unsafe { KernelSource::new(code, entry) });
         let ptx = |text: &str| Code::Ptx(text.to_owned());
         let error = build(ptx("this is no PTX"), "sum").unwrap_err();
         let DeviceError::Build { log, .. } = &error else { panic!("{error}") };
@@ -232,7 +233,8 @@ transload_conformance::cuda_tests! {
     /// CUDA C is translated where NVRTC is there, and else an error says what to do.
     fn cuda_c_needs_nvrtc(device) {
         let code = |text: &str| Code::CudaC(text.to_owned());
-        let build = |code, entry: &str| device.build(&KernelSource { code, entry: entry.to_owned() });
+        // SAFETY: code that is refused, or is not run.
+        let build = |code, entry: &str| device.build(&unsafe { KernelSource::new(code, entry) });
         let good = "extern \"C\" __global__ void nothing(int *a) { if (a) a[0] = 1; }";
         // SAFETY: loads a library of the CUDA toolkit, if it is there.
         if !unsafe { cudarc::nvrtc::sys::is_culib_present() } {
@@ -253,7 +255,8 @@ transload_conformance::cuda_tests! {
 }
 
 fn sum(device: &CudaDevice) -> Kernel {
-    let source = KernelSource { code: Code::Ptx(SUM.to_owned()), entry: "transload_measure".to_owned() };
+    // SAFETY: it reads its message, and writes one word, for which the tests leave room.
+    let source = unsafe { KernelSource::new(Code::Ptx(SUM.to_owned()), "transload_measure") };
     device.build(&source).unwrap()
 }
 

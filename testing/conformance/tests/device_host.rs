@@ -3,7 +3,7 @@
 mod careless;
 
 use transload::device::host::{HostDevice, HostKernel, HostQueues, HostStream};
-use transload::device::{Code, Device, KernelSource, StreamOptions};
+use transload::device::{Device, KernelSource, StreamOptions};
 use transload::memory::SlabError;
 use transload::staging::{PinnedStagingBuffer, StagingError};
 use transload_conformance::device::Gated;
@@ -65,8 +65,8 @@ fn a_stream_that_gives_slots_back_too_early_is_found_out_beside_a_good_one() {
 fn kernels_over_queues_that_are_wrong_are_found_out() {
     fn findings(start: Start, kernel: fn(&mut HostQueues<'_>)) -> Vec<&'static str> {
         let device = HostDevice::new();
-        let code = Code::Host(HostKernel::over_queues(kernel));
-        let kernel = device.build(&KernelSource { code, entry: "wrong".to_owned() }).unwrap();
+        let kernel = KernelSource::host(HostKernel::over_queues(kernel), "wrong");
+        let kernel = device.build(&kernel).unwrap();
         dispatches::findings(&device, &kernel, start, 8)
     }
     fn turn(message: &[u8], place: &mut [u8]) {

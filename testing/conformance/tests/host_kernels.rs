@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex};
 
 use transload::device::host::{HostDevice, HostKernel, HostQueues};
 use transload::device::{
-    Code, CopyError, Device, DeviceError, Dispatch, Fill, Kernel, KernelSource, Launch, Output, QueueLayout,
-    Reply, Route, Stream, StreamOptions, Transfer, Upload,
+    CopyError, Device, DeviceError, Dispatch, Fill, Kernel, KernelSource, Launch, Output, QueueLayout, Reply,
+    Route, Stream, StreamOptions, Transfer, Upload,
 };
 use transload_conformance::device::{Rig, all_of, next};
 
 const SIZE: usize = 8;
 
 fn build(device: &HostDevice, kernel: HostKernel) -> Kernel {
-    device.build(&KernelSource { code: Code::Host(kernel), entry: "tested".to_owned() }).unwrap()
+    device.build(&KernelSource::host(kernel, "tested")).unwrap()
 }
 
 /// A stream with queues of four messages at these offsets.

@@ -12,7 +12,8 @@ fn device(test: &str) -> Option<OpenClDevice> {
 }
 
 fn source(text: &str, entry: &str) -> KernelSource {
-    KernelSource { code: Code::OpenClC(text.to_owned()), entry: entry.to_owned() }
+    // SAFETY: text that is refused, or is not run.
+    unsafe { KernelSource::new(Code::OpenClC(text.to_owned()), entry) }
 }
 
 /// The line is that of the user's file, although the header stands before it.

@@ -48,6 +48,11 @@ pub trait Device: Registrar + fmt::Debug + Send + Sync {
 
     /// Makes a kernel for the streams of this device.
     ///
+    /// # Trust
+    ///
+    /// Code for a device runs with the rights of its driver, and the driver's compiler runs on it here. Whoever made the
+    /// source has [promised](KernelSource::new) that it may; an implementation need not, and cannot, check that.
+    ///
     /// # Errors
     ///
     /// [`DeviceError::Unsupported`] if the device runs no kernels, [`DeviceError::OtherLanguage`] if it runs others,

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use transload::device::{
-    CopyError, DROPPED, Device, DeviceError, Kernel, Launch, Output, Reply, Route, Stream, StreamOptions,
-    Transfer, Upload,
+    CopyError, DROPPED, Device, DeviceError, Kernel, KernelSource, Launch, Output, Reply, Route, Stream,
+    StreamOptions, Transfer, Upload,
 };
 use transload::staging::EnqueueError;
 
@@ -163,6 +163,20 @@ pub fn launches_that_cannot_be(run: &Run) {
     assert!(matches!(refused.error, DeviceError::NotRegistered { .. }), "{}", refused.error);
     let (upload, _) = refused.transfer.into_parts();
 
+    let mut upload = upload;
+    for prefix_bytes in [1, 5, 64, u32::MAX] {
+        let apart = Launch::new(upload, output(&*device, 8), prefix_bytes);
+        let refused = stream.launch(&kernel, apart).unwrap_err();
+        let is_told = matches!(refused.error, DeviceError::Prefix { prefix_bytes: told, message_size: 64 } if told == prefix_bytes);
+        assert!(is_told, "{}", refused.error);
+        (upload, _) = refused.transfer.into_parts();
+    }
+    let mut narrow = Rig::new(&*device, 8, 3);
+    let short = Launch::new(narrow.upload(8, 0).0, output(&*device, 8), 4);
+    let refused = stream.launch(&kernel, short).unwrap_err();
+    let is_told = matches!(refused.error, DeviceError::Prefix { prefix_bytes: 4, message_size: 3 });
+    assert!(is_told, "{}", refused.error);
+
     let launch = Launch::new(upload, output(&*device, 8), 0);
     let launch = if run.name() == "host" {
         // A function of this process is of no device.
@@ -285,17 +299,18 @@ pub fn both_routes_give_the_same(run: &Run) {
 /// Code that is no kernel is refused, each time in words of its own.
 pub fn code_that_is_no_kernel(run: &Run) {
     let device = run.device();
-    let mut source = run.kernel(Example::Checksum);
     if run.name() == "host" {
         return;
     }
-    "not_there".clone_into(&mut source.entry);
-    let error = device.build(&source).unwrap_err();
+    let build = |entry| {
+        let code = run.kernel(Example::Checksum).code().clone();
+        // SAFETY: that of the example; nothing is run.
+        device.build(&unsafe { KernelSource::new(code, entry) })
+    };
+    let error = build("not_there").unwrap_err();
     assert!(matches!(&error, DeviceError::NoSuchKernel { .. }), "{error}");
-    "fnv\0".clone_into(&mut source.entry);
-    assert!(device.build(&source).is_err());
-    source.code = transload::device::Code::Host(Example::Checksum.on_the_host());
-    let error = device.build(&source).unwrap_err();
+    assert!(build("fnv\0").is_err());
+    let error = device.build(&KernelSource::host(Example::Checksum.on_the_host(), "fnv1a")).unwrap_err();
     assert!(matches!(&error, DeviceError::OtherLanguage { .. }), "{error}");
 }
 
