@@ -82,6 +82,7 @@ macro_rules! device_suite {
             kernels::several_launches_are_in_flight,
             kernels::a_message_of_zeros_is_a_message,
             kernels::launches_that_cannot_be,
+            kernels::a_kernel_stays_until_its_launches_have_ended,
             kernels::no_slot_is_reused_before_its_kernel,
             kernels::a_failed_launch_hands_its_batch_back,
             kernels::dropped_before_the_kernel_is_done,
