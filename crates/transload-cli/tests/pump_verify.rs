@@ -4,34 +4,34 @@
 
 mod common;
 
-use common::{arg, count, opencl_or_skip, pump};
+use common::{Run, arg, count, opencl_or_skip, pump};
 use serde_json::Value;
 
-fn verified(to: &str, args: &[&str]) -> Value {
-    let done = pump(&["--to", to, "--messages", "20000", "--verify", "--json"]).args(args).done().code(0);
+fn verified(run: Run, args: &[&str]) -> Value {
+    let done = run.args(["--messages", "20000", "--verify", "--json"]).args(args).done().code(0);
     let document = done.json();
     assert_eq!((count(&document, "verified"), count(&document, "corrupt")), (20_000, 0), "{document}");
     document
 }
 
 /// In the report as a program reads it, and as a person does.
-fn on_the_device(to: &str) {
+fn on_the_device(pump: impl Fn(&[&str]) -> Run) {
     for size in ["2", "3", "8", "9", "256", "1000"] {
         for args in [&[][..], &["--batch-bytes", "1"], &["--in-flight", "1", "--capacity", "8"]] {
-            let document = verified(to, &[&["--message-size", size], args].concat());
+            let document = verified(pump(&[]), &[&["--message-size", size], args].concat());
             assert_eq!(document["verified_on"], "device", "{document}");
             assert_eq!(count(&document, "filtered") + count(&document, "output_bytes_total"), 0);
         }
     }
     // Whatever a policy drops is no fault of what comes.
     let args = ["--on-full", "drop-oldest", "--capacity", "64", "--messages", "100000", "--verify", "--json"];
-    let document = pump(&["--to", to]).args(args).done().json();
+    let document = pump(&args).done().json();
     assert_eq!(
         (count(&document, "corrupt"), count(&document, "verified")),
         (0, count(&document, "delivered"))
     );
     assert_eq!(document["verified_on"], "device");
-    let done = pump(&["--to", to, "--messages", "1000", "--verify"]).done().code(0);
+    let done = pump(&["--messages", "1000", "--verify"]).done().code(0);
     assert!(done.text().contains("1000 messages, 0 corrupt, checked on the device\n"), "{}", done.text());
     // What the device cannot do, the host does, and says why.
     let folder = tempfile::tempdir().unwrap();
@@ -40,7 +40,7 @@ fn on_the_device(to: &str) {
         (&["--messages", "100", "--read-back", &*back][..], "read back"),
         (&["--messages", "20", "--message-size", "1048577", "--capacity", "8"], "1048577"),
     ] {
-        let document = pump(&["--to", to, "--verify", "--json"]).args(args).done().code(0).json();
+        let document = pump(&["--verify", "--json"]).args(args).done().code(0).json();
         assert_eq!((&document["verified_on"], count(&document, "corrupt")), (&"host".into(), 0));
         let why = document["verified_on_host_because"].as_str().unwrap();
         assert!(why.contains(words), "{why}");
@@ -50,13 +50,21 @@ fn on_the_device(to: &str) {
 #[test]
 fn generated_messages_are_checked_on_opencl_devices() {
     if opencl_or_skip("pump_verify::generated_messages_are_checked_on_opencl_devices") {
-        on_the_device("opencl");
+        on_the_device(|args| pump(args).args(["--to", "opencl"]));
     }
+}
+
+/// By the stand-in for its driver, whose twin of the check is told from one that finds nothing by a test of its own.
+#[cfg(feature = "cuda")]
+#[test]
+fn generated_messages_are_checked_on_cuda_devices() {
+    let driver = common::cuda::Driver::new();
+    on_the_device(|args| driver.found_by(pump(args).args(["--to", "cuda"])));
 }
 
 #[test]
 fn the_host_checks_what_is_on_it_and_what_was_not_generated() {
-    let document = verified("host", &[]);
+    let document = verified(pump(&["--to", "host"]), &[]);
     assert_eq!(
         (&document["verified_on"], &document["verified_on_host_because"]),
         (&"host".into(), &"that is the device".into())
