@@ -51,10 +51,8 @@ fn fnv1a(payload: &[u8], output: &mut [u8]) -> u32 {
     let sum = payload
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
-    match output.first_chunk_mut::<8>() {
-        Some(place) => *place = sum.to_le_bytes(),
-        None => return DROPPED,
-    }
+    let room = output.len().min(8);
+    output[..room].copy_from_slice(&sum.to_le_bytes()[..room]);
     8
 }
 

@@ -62,6 +62,19 @@ pub fn outputs_are_those_of_the_messages(run: &Run) {
     }
 }
 
+/// An output that has no room is no output: the launch says how long it would have been.
+pub fn outputs_that_have_no_room_are_told(run: &Run) {
+    let device = run.device();
+    let kernel = build(run, &*device, Example::Checksum);
+    let mut stream = device.open_stream(&OPTIONS).unwrap();
+    let mut rig = Rig::new(&*device, 8, 24);
+    let output = Output::new(&*device, 8, 4).unwrap();
+    stream.launch(&kernel, Launch::new(rig.upload(8, 0).0, output, 0)).unwrap();
+    let launch = expect_launch(&mut *stream);
+    let replies: Vec<_> = launch.replies().collect();
+    assert_eq!(replies, [Reply::TooLong { length: 8, output_bytes: 4 }; 8]);
+}
+
 /// Payloads behind their lengths: of none, some and all bytes of a slot, and a length that lies.
 pub fn payloads_behind_their_lengths(run: &Run) {
     const SIZE: usize = 20;

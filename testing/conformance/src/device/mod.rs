@@ -78,6 +78,7 @@ macro_rules! device_suite {
             fills::fills_that_cannot_be,
             fills::fills_take_their_turn,
             kernels::outputs_are_those_of_the_messages,
+            kernels::outputs_that_have_no_room_are_told,
             kernels::payloads_behind_their_lengths,
             kernels::several_launches_are_in_flight,
             kernels::a_message_of_zeros_is_a_message,
