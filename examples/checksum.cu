@@ -8,7 +8,8 @@ TRANSLOAD_KERNEL fnv1a(TRANSLOAD_BATCH) {
     transload_ulong hash = 0xcbf29ce484222325;
     for (transload_uint byte = 0; byte < transload_length(i); ++byte)
         hash = (hash ^ transload_message(i)[byte]) * 0x100000001b3;
-    for (transload_uint byte = 0; byte < 8; ++byte)
+    /* What has no room is not written; the length says that there was more. */
+    for (transload_uint byte = 0; byte < 8 && byte < transload_output_bytes; ++byte)
         transload_output(i)[byte] = (transload_byte)(hash >> 8 * byte);
     transload_set_length(i, 8);
 }

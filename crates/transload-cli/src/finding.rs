@@ -4,8 +4,9 @@
 use transload::device::host::HostKernel;
 use transload::device::{Backend, Code, KernelSource};
 
-/// The kernel in its languages. OpenCL C and CUDA C are the same text.
-const OPENCL_AND_CUDA: &str = include_str!("pattern/check.cl");
+/// The kernel in its languages.
+const OPENCL: &str = include_str!("pattern/check.cl");
+const PTX: &str = include_str!("pattern/check.ptx");
 const SPIRV: &[u8] = include_bytes!("pattern/check.spv");
 
 /// The name of the kernel.
@@ -54,12 +55,14 @@ impl Finding {
     /// The kernel for the devices of a back end; nothing if they run none that this program has.
     pub(crate) fn kernel(backend: Backend) -> Option<KernelSource> {
         let code = match backend {
-            Backend::OpenCl => Code::OpenClC(OPENCL_AND_CUDA.to_owned()),
-            Backend::Cuda => Code::CudaC(OPENCL_AND_CUDA.to_owned()),
+            Backend::OpenCl => Code::OpenClC(OPENCL.to_owned()),
+            Backend::Cuda => Code::Ptx(PTX.to_owned()),
             Backend::Vulkan => Code::SpirV(SPIRV.to_vec()),
             _ => return None,
         };
-        Some(KernelSource { code, entry: ENTRY.to_owned() })
+        // SAFETY: the program's own code: it reads its message, and writes a record of `BYTES`, for which there is room
+        // wherever this program launches it.
+        Some(unsafe { KernelSource::new(code, ENTRY) })
     }
 
     /// The same as a function of this process.
@@ -72,7 +75,7 @@ impl Finding {
             output[12..16].copy_from_slice(&(if finding.right { RIGHT } else { 2 }).to_le_bytes());
             Some(Self::BYTES)
         });
-        KernelSource { code: Code::Host(find), entry: ENTRY.to_owned() }
+        KernelSource::host(find, ENTRY)
     }
 }
 

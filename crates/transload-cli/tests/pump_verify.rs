@@ -4,18 +4,19 @@
 
 mod common;
 
-use common::{arg, count, opencl_or_skip, pump, vulkan_or_skip};
+use common::{Run, arg, count, opencl_or_skip, pump, vulkan_or_skip};
 use serde_json::Value;
 
-fn verified(to: &str, messages: u64, args: &[&str]) -> Value {
-    let run = pump(&["--to", to, "--messages", &messages.to_string(), "--verify", "--json"]).args(args);
-    let document = run.done().code(0).json();
+fn verified(run: Run, messages: u64, args: &[&str]) -> Value {
+    let done =
+        run.args(["--messages", &messages.to_string(), "--verify", "--json"]).args(args).done().code(0);
+    let document = done.json();
     assert_eq!((count(&document, "verified"), count(&document, "corrupt")), (messages, 0), "{document}");
     document
 }
 
 /// In the report as a program reads it, and as a person does.
-fn on_the_device(to: &str) {
+fn on_the_device(pump: impl Fn(&[&str]) -> Run) {
     for size in ["2", "3", "8", "9", "256", "1000"] {
         // Where batches are small, a tenth says as much.
         for (messages, args) in [
@@ -23,20 +24,20 @@ fn on_the_device(to: &str) {
             (2_000, &["--batch-bytes", "1"]),
             (2_000, &["--in-flight", "1", "--capacity", "8"]),
         ] {
-            let document = verified(to, messages, &[&["--message-size", size], args].concat());
+            let document = verified(pump(&[]), messages, &[&["--message-size", size], args].concat());
             assert_eq!(document["verified_on"], "device", "{document}");
             assert_eq!(count(&document, "filtered") + count(&document, "output_bytes_total"), 0);
         }
     }
     // Whatever a policy drops is no fault of what comes.
     let args = ["--on-full", "drop-oldest", "--capacity", "64", "--messages", "100000", "--verify", "--json"];
-    let document = pump(&["--to", to]).args(args).done().json();
+    let document = pump(&args).done().json();
     assert_eq!(
         (count(&document, "corrupt"), count(&document, "verified")),
         (0, count(&document, "delivered"))
     );
     assert_eq!(document["verified_on"], "device");
-    let done = pump(&["--to", to, "--messages", "1000", "--verify"]).done().code(0);
+    let done = pump(&["--messages", "1000", "--verify"]).done().code(0);
     assert!(done.text().contains("1000 messages, 0 corrupt, checked on the device\n"), "{}", done.text());
     // What the device cannot do, the host does, and says why.
     let folder = tempfile::tempdir().unwrap();
@@ -45,7 +46,7 @@ fn on_the_device(to: &str) {
         (&["--messages", "100", "--read-back", &*back][..], "read back"),
         (&["--messages", "20", "--message-size", "1048577", "--capacity", "8"], "1048577"),
     ] {
-        let document = pump(&["--to", to, "--verify", "--json"]).args(args).done().code(0).json();
+        let document = pump(&["--verify", "--json"]).args(args).done().code(0).json();
         assert_eq!((&document["verified_on"], count(&document, "corrupt")), (&"host".into(), 0));
         let why = document["verified_on_host_because"].as_str().unwrap();
         assert!(why.contains(words), "{why}");
@@ -55,20 +56,28 @@ fn on_the_device(to: &str) {
 #[test]
 fn generated_messages_are_checked_on_opencl_devices() {
     if opencl_or_skip("pump_verify::generated_messages_are_checked_on_opencl_devices") {
-        on_the_device("opencl");
+        on_the_device(|args| pump(args).args(["--to", "opencl"]));
     }
+}
+
+/// By the stand-in for its driver, whose twin of the check is told from one that finds nothing by a test of its own.
+#[cfg(feature = "cuda")]
+#[test]
+fn generated_messages_are_checked_on_cuda_devices() {
+    let driver = common::cuda::Driver::new();
+    on_the_device(|args| driver.found_by(pump(args).args(["--to", "cuda"])));
 }
 
 #[test]
 fn generated_messages_are_checked_on_vulkan_devices() {
     if vulkan_or_skip("pump_verify::generated_messages_are_checked_on_vulkan_devices") {
-        on_the_device("vulkan");
+        on_the_device(|args| pump(args).args(["--to", "vulkan"]));
     }
 }
 
 #[test]
 fn the_host_checks_what_is_on_it_and_what_was_not_generated() {
-    let document = verified("host", 20_000, &[]);
+    let document = verified(pump(&["--to", "host"]), 20_000, &[]);
     assert_eq!(
         (&document["verified_on"], &document["verified_on_host_because"]),
         (&"host".into(), &"that is the device".into())

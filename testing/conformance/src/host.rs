@@ -1,6 +1,6 @@
 //! The host as a subject of the suite.
 
-use transload::device::{Code, Device, KernelSource, StreamOptions, host};
+use transload::device::{Device, KernelSource, StreamOptions, host};
 
 use crate::device::example::Example;
 use crate::device::{Gated, Hold, Subject};
@@ -8,10 +8,7 @@ use crate::faulty::{Faults, Faulty, FaultyGate};
 
 /// The host device. Its copies do not fail by themselves: failures are injected.
 pub fn subject() -> Subject {
-    let kernel = |example: Example| KernelSource {
-        code: Code::Host(example.on_the_host()),
-        entry: example.entry().to_owned(),
-    };
+    let kernel = |example: Example| KernelSource::host(example.on_the_host(), example.entry());
     Subject { name: "host", open, gated, kernel }
 }
 

@@ -20,9 +20,17 @@ fn open() -> Result<Box<dyn Device>, String> {
     Ok(Box::new(device))
 }
 
-/// A stream over a queue of our own, in which the gate is.
 fn gated(options: &StreamOptions) -> Result<Gated, String> {
-    let device = OpenClDevice::open(0).map_err(|error| error.to_string())?;
+    gated_on(0, options)
+}
+
+/// A stream of a device, over a queue of our own, in which the gate is.
+///
+/// # Errors
+///
+/// What the driver says.
+pub fn gated_on(index: usize, options: &StreamOptions) -> Result<Gated, String> {
+    let device = OpenClDevice::open(index).map_err(|error| error.to_string())?;
     let queue = OwnQueue::new(&device);
     // SAFETY: the queue is there.
     let stream = unsafe { device.open_stream_on(queue.raw(), None, options) };

@@ -13,7 +13,7 @@ use cudarc::driver::sys::{self, CUresult};
 use transload::device::cuda::{CudaDevice, CudaOptions, CudaStream};
 use transload::device::{
     Code, CopyError, Device, DeviceError, Download, Fill, Kernel, KernelSource, Landing, Launch, Output,
-    Reply, Route, Stream, StreamOptions, Transfer,
+    Reply, Route, Stream, StreamOptions, Transfer, Upload,
 };
 use transload::memory::{Policy, Slab};
 use transload::region::{Access, RegisterError, Registrar, Registration};
@@ -54,7 +54,8 @@ fn releases_all(driver: &StandIn, what: impl FnOnce()) {
 
 fn kernel(device: &CudaDevice, name: &str) -> Kernel {
     let code = Code::Ptx(format!(".version 6.0\n.visible .entry {name}()"));
-    device.build(&KernelSource { code, entry: name.to_owned() }).unwrap()
+    // SAFETY: the stand-in runs no code; its twin of that name keeps to what it is given.
+    device.build(&unsafe { KernelSource::new(code, name) }).unwrap()
 }
 
 fn slab() -> Slab {
@@ -369,6 +370,38 @@ tests! {
                     _ => std::thread::spawn(move || drop((stream, device, fnv, rig, region))).join().unwrap(),
                 }
             });
+        }
+    }
+
+    /// The twin of the command's own check tells right from wrong, wherever the byte is.
+    fn the_check_of_generated_messages_finds_a_wrong_byte(driver) {
+        let _ = driver;
+        let device = cuda::device();
+        let check = kernel(&device, "check_pattern");
+        let mut stream = device.open_stream(&OPTIONS).unwrap();
+        let mut rig = Rig::new(&device, 32, 20);
+        let stamp = 77_u64;
+        let word = |index: u64| {
+            let mixed = (stamp ^ index).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            (mixed ^ mixed >> 32).to_le_bytes()
+        };
+        let right = [stamp.to_le_bytes(), word(1), word(2)].concat()[..20].to_vec();
+        let mut wrong = vec![right.clone()];
+        for at in 8..20 {
+            let mut message = right.clone();
+            message[at] ^= 1;
+            wrong.push(message);
+        }
+        for message in &wrong {
+            rig.producer.try_enqueue(message).unwrap();
+        }
+        let upload = Upload::new(&rig.region.clone(), rig.take(wrong.len()), 0);
+        stream.launch(&check, Launch::new(upload, Output::new(&device, 32, 16).unwrap(), 0)).unwrap();
+        let Transfer::Launch(launch) = next(&mut *stream).transfer else { panic!("the launch comes back") };
+        for (nth, reply) in launch.replies().enumerate() {
+            let verdict = if nth == 0 { [1, 0, 0, 0] } else { [2, 0, 0, 0] };
+            let record = [&stamp.to_le_bytes()[..], &[20, 0, 0, 0], &verdict].concat();
+            assert_eq!(reply, Reply::Output(&record), "{nth}");
         }
     }
 

@@ -2,8 +2,8 @@
 
 mod careless;
 
-use transload::device::host::{HostDevice, HostStream};
-use transload::device::{Device, StreamOptions};
+use transload::device::host::{HostDevice, HostKernel, HostQueues, HostStream};
+use transload::device::{Device, KernelSource, StreamOptions};
 use transload::memory::SlabError;
 use transload::staging::{PinnedStagingBuffer, StagingError};
 use transload_conformance::device::Gated;
@@ -12,7 +12,10 @@ use transload_conformance::device::growth;
 use transload_conformance::device::ownership::reuse;
 #[cfg(target_os = "linux")]
 use transload_conformance::device::scatter::reuse as reuse_shared;
+use transload_conformance::device::two_queues::Start;
+use transload_conformance::device::{dispatches, together};
 use transload_conformance::host;
+use transload_conformance::queues::TURN;
 
 transload_conformance::device_suite!(host::subject());
 
@@ -39,6 +42,60 @@ fn a_stream_that_gives_shared_buffers_back_too_early_is_found_out() {
     ] {
         assert!(findings.contains(&finding), "{findings:?}");
     }
+}
+
+/// The twin of [`one_slab_feeds_two_devices`], by the same stream beside a good one.
+#[test]
+fn a_stream_that_gives_slots_back_too_early_is_found_out_beside_a_good_one() {
+    let options = StreamOptions { queue_bytes: together::QUEUE_BYTES, in_flight: together::IN_FLIGHT };
+    let good = || (host::subject().gated)(&options).unwrap();
+    let careless = || careless::gated_of(together::QUEUE_BYTES);
+    let early = "a slot came back before its copy";
+    // The good one has the oldest batch: the other's slots wait for its, and are too early then, but written too late to
+    // land.
+    let findings = together::findings(&mut [good(), careless()]);
+    assert!(findings.contains(&early), "{findings:?}");
+    let findings = together::findings(&mut [careless(), good()]);
+    assert!(findings.contains(&early), "{findings:?}");
+    assert!(findings.contains(&"what landed is not what was submitted"), "{findings:?}");
+}
+
+/// The twins of the cases over queues: kernels that are wrong.
+#[test]
+fn kernels_over_queues_that_are_wrong_are_found_out() {
+    fn findings(start: Start, kernel: fn(&mut HostQueues<'_>)) -> Vec<&'static str> {
+        let device = HostDevice::new();
+        let kernel = KernelSource::host(HostKernel::over_queues(kernel), "wrong");
+        let kernel = device.build(&kernel).unwrap();
+        dispatches::findings(&device, &kernel, start, 8)
+    }
+    fn turn(message: &[u8], place: &mut [u8]) {
+        message.iter().zip(place).for_each(|(byte, to)| *to = byte ^ TURN);
+    }
+    let full = Start { waiting: 6, ..Start::small() };
+    // Takes first, and then there is no room.
+    let loses = |queues: &mut HostQueues<'_>| {
+        let Some(message) = queues.take() else { return };
+        let Some(mut place) = queues.give() else { return };
+        turn(message, &mut place);
+    };
+    assert_eq!(findings(Start::small(), loses), [""; 0]);
+    assert_eq!(findings(full, loses), ["what was given is not what was taken"]);
+    // Gives a place with nothing in it.
+    let invents = |queues: &mut HostQueues<'_>| {
+        let Some(mut place) = queues.give() else { return };
+        if let Some(message) = queues.take() {
+            turn(message, &mut place);
+        }
+    };
+    assert_eq!(findings(Start::small(), invents), ["what was given is not what was taken"]);
+    let spoils = |queues: &mut HostQueues<'_>| {
+        if let (Some(message), Some(mut place)) = (queues.take(), queues.give()) {
+            place.copy_from_slice(message);
+        }
+    };
+    assert_eq!(findings(Start::small(), spoils), ["what was given is not what was taken"]);
+    assert_eq!(findings(full, |_| ()), ["messages were left that there was room for"]);
 }
 
 /// The twin of [`a_hundred_thousand_submits_take_no_memory`]: something of 64 bytes is kept of each.

@@ -7,9 +7,18 @@ use transload_conformance::{opencl, skip::skip, watchdog::output};
 
 /// The probe's answer, with environment variables added.
 fn probe(variables: &[(&str, &str)]) -> String {
+    probe_for(&[], variables)
+}
+
+/// As [`probe`], and what the probe is asked.
+fn probe_for(what: &[&str], variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_device-probe"));
-    command.arg("opencl");
-    command.env_remove("OCL_ICD_VENDORS").env_remove("OPENCL_DYLIB_PATH").env_remove("POCL_DEVICES");
+    command
+        .arg("opencl")
+        .args(what)
+        .env_remove("OCL_ICD_VENDORS")
+        .env_remove("OPENCL_DYLIB_PATH")
+        .env_remove("POCL_DEVICES");
     let output = output(command.envs(variables.iter().copied()));
     let [stdout, stderr] =
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
@@ -71,4 +80,14 @@ fn all_devices_are_counted() {
         assert!(line.starts_with(&format!("opencl:{index} Cpu ")), "{answer}");
     }
     assert!(lines[2].ends_with("opencl has 2, counted from 0"), "{answer}");
+}
+
+/// The suite says the same of one device that is opened twice; these are two.
+#[test]
+fn one_slab_feeds_two_devices() {
+    if !opencl::is_pocl() {
+        return skip("opencl_environment::one_slab_feeds_two_devices", "needs PoCL (pocl-opencl-icd)");
+    }
+    let answer = probe_for(&["together"], &[("POCL_DEVICES", "pthread pthread")]);
+    assert_eq!(answer, "opencl:0 and opencl:1: []\n");
 }

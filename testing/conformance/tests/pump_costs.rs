@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use transload::device::host::HostDevice;
-use transload::device::{Code, Device, KernelSource};
+use transload::device::{Device, KernelSource};
 use transload::pump::{DeviceQueues, Intake, OnFull, Pump, PumpOptions};
 #[cfg(target_os = "linux")]
 use transload::shared::{SharedPool, SharedRegion};
@@ -72,7 +72,7 @@ fn a_running_pump_of_a_shared_ring_allocates_for_no_message() {
 fn a_running_pump_over_queues_allocates_for_no_message() {
     watch("pump costs", || {
         let device = HostDevice::new();
-        let source = KernelSource { code: Code::Host(queues::echo()), entry: "echo".to_owned() };
+        let source = KernelSource::host(queues::echo(), "echo");
         let kernel = device.build(&source).unwrap();
         let ring = || PinnedStagingBuffer::new(1024, 64).unwrap().split();
         let ((producer, feed), (back, mut consumer)) = (ring(), ring());

@@ -40,6 +40,7 @@ pub(crate) fn batch_kernel(name: &str) -> Option<PerMessage> {
     match name {
         "fnv1a" => Some(fnv1a),
         "keep_even" => Some(keep_even),
+        "check_pattern" => Some(check_pattern),
         "transload_measure" => Some(sum),
         _ => None,
     }
@@ -50,10 +51,8 @@ fn fnv1a(payload: &[u8], output: &mut [u8]) -> u32 {
     let sum = payload
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
-    match output.first_chunk_mut::<8>() {
-        Some(place) => *place = sum.to_le_bytes(),
-        None => return DROPPED,
-    }
+    let room = output.len().min(8);
+    output[..room].copy_from_slice(&sum.to_le_bytes()[..room]);
     8
 }
 
@@ -65,6 +64,26 @@ fn keep_even(payload: &[u8], output: &mut [u8]) -> u32 {
     let len_bytes = payload.len().min(output.len());
     output[..len_bytes].copy_from_slice(&payload[..len_bytes]);
     u32::try_from(len_bytes).unwrap_or(DROPPED)
+}
+
+/// Whether each byte of a message follows from its first 8, as the command generates them: those 8, the length, and 1, or 2 if
+/// one does not.
+fn check_pattern(payload: &[u8], output: &mut [u8]) -> u32 {
+    let Some(record) = output.first_chunk_mut::<16>() else { return DROPPED };
+    let mut stamp = [0; 8];
+    let len_bytes = payload.len().min(8);
+    stamp[..len_bytes].copy_from_slice(&payload[..len_bytes]);
+    let number = u64::from_le_bytes(stamp);
+    let follows = |(word, index): (&[u8], u64)| {
+        let mixed = (number ^ index).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        *word == (mixed ^ mixed >> 32).to_le_bytes()[..word.len()]
+    };
+    let is_right = payload.chunks(8).zip(0..).skip(1).all(follows);
+    let length = u32::try_from(payload.len()).unwrap_or(DROPPED);
+    record[..8].copy_from_slice(&stamp);
+    record[8..12].copy_from_slice(&length.to_le_bytes());
+    record[12..].copy_from_slice(&if is_right { 1_u32 } else { 2 }.to_le_bytes());
+    16
 }
 
 /// The sum of the words, for the measurement.

@@ -1,6 +1,6 @@
 /* Checks that each byte of a generated message follows from its first 8, as `word_at` in finding.rs says. The output is a
- * record of 16 bytes: those 8, the length, and 1 if all is right, else 2. OpenCL C and CUDA C at once; check.comp is the
- * same in GLSL. */
+ * record of 16 bytes: those 8, the length, and 1 if all is right, else 2. OpenCL C and CUDA C at once: check.ptx was
+ * made of it, so that nobody needs a compiler for CUDA; check.comp is the same in GLSL. */
 #include "transload_device.h"
 
 TRANSLOAD_KERNEL check_pattern(TRANSLOAD_BATCH) {

@@ -119,7 +119,7 @@ impl OutputSink for Findings {
 #[cfg(test)]
 mod tests {
     use transload::device::host::{Host, HostKernel};
-    use transload::device::{self, Code, Driver, KernelSource};
+    use transload::device::{self, Driver, KernelSource};
     use transload::pump::PumpOptions;
     use transload::staging::PinnedStagingBuffer;
 
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn broken_kernels_are_caught() {
         let device = Host.open(0).unwrap();
-        let source = |kernel| KernelSource { code: Code::Host(kernel), entry: "broken".to_owned() };
+        let source = |kernel| KernelSource::host(kernel, "broken");
         let zeros = HostKernel::per_message(|_, output| {
             output.fill(0);
             Some(Finding::BYTES)

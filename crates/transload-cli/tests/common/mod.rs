@@ -1,6 +1,8 @@
 //! Runs the real binary: with a watchdog, without the caller's settings, with both streams captured.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+#[cfg(target_os = "linux")]
+pub(crate) mod cuda;
 pub(crate) mod document;
 pub(crate) mod filter;
 pub(crate) mod kernel;

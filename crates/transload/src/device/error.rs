@@ -132,6 +132,17 @@ pub enum DeviceError {
         /// Which there are, or why it does not count as one.
         reason: String,
     },
+    /// Payloads cannot stand so far behind the beginning of their messages.
+    #[error(
+        "payloads cannot stand behind {prefix_bytes} bytes of messages of {message_size}: use 0, or 4 where messages begin \
+         with their length"
+    )]
+    Prefix {
+        /// Bytes wanted in front of each payload.
+        prefix_bytes: u32,
+        /// Bytes in each message.
+        message_size: usize,
+    },
     /// The kernel was built by another device, or for another use.
     #[error("the kernel `{entry}` cannot run here: {reason}")]
     OtherKernel {

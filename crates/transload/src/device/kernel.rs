@@ -19,12 +19,17 @@ use super::host::HostKernel;
 ///   for each message, and for some numbers behind the last, which it must leave alone;
 /// - a kernel for [`Stream::dispatch`](super::Stream::dispatch) has `TRANSLOAD_QUEUES`: the queue that it takes messages
 ///   from, and the one that it gives messages to.
+///
+/// # Trust
+///
+/// Code for a device is trusted as a shared library is: it runs with the rights of its driver, on some devices in this very
+/// process, and a driver may do anything with code that is not valid. So whoever wraps it promises that it is good, in
+/// [`new`](KernelSource::new) and [`open`](KernelSource::open); what is done with a source, and with the [`Kernel`] that is
+/// made of it, is safe. Functions of this process are checked by Rust: [`host`](KernelSource::host) is safe.
 #[derive(Clone, Debug)]
 pub struct KernelSource {
-    /// The code.
-    pub code: Code,
-    /// The function's name.
-    pub entry: String,
+    pub(super) code: Code,
+    pub(super) entry: String,
 }
 
 /// Code for one kind of device.
@@ -44,12 +49,66 @@ pub enum Code {
 }
 
 impl KernelSource {
+    /// Code for a device, and the name of a function in it.
+    ///
+    /// ```
+    /// use transload::device::{Code, KernelSource};
+    ///
+    /// let code = Code::OpenClC(
+    ///     "#include \"transload_device.h\"
+    ///      TRANSLOAD_KERNEL lengths(TRANSLOAD_BATCH) {
+    ///          if (transload_index() < transload_count())
+    ///              transload_set_length(transload_index(), 0);
+    ///      }"
+    ///     .to_owned(),
+    /// );
+    /// // SAFETY: it writes the lengths of messages that are there, and nothing else.
+    /// let source = unsafe { KernelSource::new(code, "lengths") };
+    /// assert_eq!(source.entry(), "lengths");
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// For as long as the source, or a kernel that is made of it, is used:
+    ///
+    /// - the code is valid: a driver may do anything with SPIR-V that is not. Text that its compiler does not understand is
+    ///   refused;
+    /// - the function has the parameters of [`transload_device.h`](super::OPENCL_AND_CUDA_HEADER), or the interface of
+    ///   `transload_device.glsl`, for the use that is made of it: a kernel for batches is launched and one for queues
+    ///   dispatched, where the back end cannot tell;
+    /// - each run reads nothing but the messages, or the queues, that it is given, and writes nothing but its own outputs, or
+    ///   the free slots, marks and ends of those queues; and it ends;
+    /// - a kernel that believes the words at the beginning of a queue, as those that include the headers do, is dispatched
+    ///   only where a queue was [made](super::QueueLayout::make) whose words nobody has changed against its rules.
+    pub unsafe fn new(code: Code, entry: impl Into<String>) -> Self {
+        Self { code, entry: entry.into() }
+    }
+
+    /// A function of this process, for the host, and a name for it.
+    pub fn host(kernel: HostKernel, entry: impl Into<String>) -> Self {
+        Self { code: Code::Host(kernel), entry: entry.into() }
+    }
+
+    /// The code.
+    pub fn code(&self) -> &Code {
+        &self.code
+    }
+
+    /// The function's name.
+    pub fn entry(&self) -> &str {
+        &self.entry
+    }
+
     /// Reads the code from a file whose name says what it is: `.cl`, `.spv`, `.ptx` or `.cu`.
     ///
     /// # Errors
     ///
     /// [`KernelFileError`].
-    pub fn open(path: &Path, entry: impl Into<String>) -> Result<Self, KernelFileError> {
+    ///
+    /// # Safety
+    ///
+    /// As [`new`](KernelSource::new), for what is in the file.
+    pub unsafe fn open(path: &Path, entry: impl Into<String>) -> Result<Self, KernelFileError> {
         let read = |error| KernelFileError::Read { path: path.display().to_string(), error };
         let text = || std::fs::read_to_string(path).map_err(read);
         let code = match path.extension().and_then(|extension| extension.to_str()) {

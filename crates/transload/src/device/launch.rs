@@ -137,7 +137,7 @@ impl Launch {
     ///
     /// # Errors
     ///
-    /// As [`Upload::check`], and [`DeviceError::OutputTooSmall`].
+    /// As [`Upload::check`], and [`DeviceError::Prefix`], [`DeviceError::OutputTooSmall`].
     pub fn check(
         &self,
         stream: &dyn Stream,
@@ -145,6 +145,11 @@ impl Launch {
     ) -> Result<(), DeviceError> {
         if !self.output.landing.region().access().writes() || !holds(self.output.landing.region()) {
             return Err(DeviceError::NotRegistered { purpose: "writing" });
+        }
+        // Kernels take the one from the other, and believe what is left.
+        let (prefix_bytes, message_size) = (self.prefix_bytes, self.upload.payload().message_size());
+        if prefix_bytes != 0 && (prefix_bytes != 4 || message_size < 4) {
+            return Err(DeviceError::Prefix { prefix_bytes, message_size });
         }
         let (needed, available) = (self.upload.messages(), self.output.messages);
         if needed > available {

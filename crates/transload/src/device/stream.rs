@@ -89,15 +89,16 @@ pub trait Stream: fmt::Debug + Send {
     ///
     /// # Errors
     ///
-    /// As [`submit`](Stream::submit), and [`DeviceError::OutputTooSmall`], [`DeviceError::OtherKernel`],
-    /// [`DeviceError::Unsupported`].
+    /// As [`submit`](Stream::submit), and [`DeviceError::OutputTooSmall`], [`DeviceError::Prefix`],
+    /// [`DeviceError::OtherKernel`], [`DeviceError::Unsupported`].
     fn launch(&mut self, kernel: &Kernel, launch: Launch) -> Result<Ticket, Refused<Launch>> {
         let _ = kernel;
         Err(Refused { transfer: launch, error: DeviceError::Unsupported { what: "kernels" } })
     }
 
     /// Starts to run a kernel over the queues that are in the device queue's memory. Returns at once. As
-    /// [`launch`](Stream::launch), it takes its turn.
+    /// [`launch`](Stream::launch), it takes its turn. That there are queues where the dispatch says is not looked at: it is
+    /// part of the [promise](super::KernelSource::new) that comes with the kernel.
     ///
     /// # Errors
     ///

@@ -48,8 +48,10 @@ pub trait Device: Registrar + fmt::Debug + Send + Sync {
 
     /// Makes a kernel for the streams of this device.
     ///
-    /// What a kernel reaches beyond what it was given, and that its code is what its language allows, is its author's to
-    /// see to: nothing here can check either.
+    /// # Trust
+    ///
+    /// Code for a device runs with the rights of its driver, and the driver's compiler runs on it here. Whoever made the
+    /// source has [promised](KernelSource::new) that it may; an implementation need not, and cannot, check that.
     ///
     /// # Errors
     ///

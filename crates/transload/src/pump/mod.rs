@@ -64,7 +64,7 @@
 //! Kernels see what was there when they began: a kernel that runs for ever, and waits for more, is not promised to get it.
 //!
 //! ```
-//! use transload::device::{Code, Device, Driver, KernelSource, host::{Host, HostKernel}};
+//! use transload::device::{Device, Driver, KernelSource, host::{Host, HostKernel}};
 //! use transload::pump::{DeviceQueues, Pump, PumpOptions};
 //! use transload::staging::PinnedStagingBuffer;
 //!
@@ -78,7 +78,7 @@
 //!     }
 //! });
 //! let device = Host.open(0)?;
-//! let kernel = device.build(&KernelSource { code: Code::Host(answer), entry: "answer".to_owned() })?;
+//! let kernel = device.build(&KernelSource::host(answer, "answer"))?;
 //!
 //! let (producer, feed) = PinnedStagingBuffer::new(64, 16)?.split();
 //! let (back, mut answers) = PinnedStagingBuffer::new(64, 4)?.split();

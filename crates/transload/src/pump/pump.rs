@@ -94,7 +94,7 @@ impl Pump {
     /// kernel over them, if it is given one.
     ///
     /// ```
-    /// use transload::device::{Code, Device, Driver, KernelSource, host::{Host, HostKernel}};
+    /// use transload::device::{Device, Driver, KernelSource, host::{Host, HostKernel}};
     /// use transload::pump::{DeviceQueues, Pump, PumpOptions};
     /// use transload::staging::PinnedStagingBuffer;
     ///
@@ -106,7 +106,7 @@ impl Pump {
     ///         message.iter().zip(&mut *place).for_each(|(byte, to)| *to = !byte);
     ///     }
     /// });
-    /// let kernel = device.build(&KernelSource { code: Code::Host(turn), entry: "turn".to_owned() })?;
+    /// let kernel = device.build(&KernelSource::host(turn, "turn"))?;
     /// let (producer, feed) = PinnedStagingBuffer::new(16, 4)?.split();
     /// let (back, mut consumer) = PinnedStagingBuffer::new(16, 4)?.split();
     /// let queues = DeviceQueues::new().inbound(feed, 8).outbound(back, 8).kernel(kernel, 1);
@@ -181,7 +181,7 @@ impl Pump {
     /// or the kernel has dropped it.
     ///
     /// ```
-    /// use transload::device::{Code, Device, Driver, KernelSource, Launch, Reply, host::{Host, HostKernel}};
+    /// use transload::device::{Device, Driver, KernelSource, Launch, Reply, host::{Host, HostKernel}};
     /// use transload::pump::{KernelOptions, OutputSink, Pump, PumpOptions};
     /// use transload::staging::PinnedStagingBuffer;
     ///
@@ -198,7 +198,7 @@ impl Pump {
     ///     output[0] = message.iter().sum();
     ///     Some(1)
     /// });
-    /// let kernel = device.build(&KernelSource { code: Code::Host(sum), entry: "sum".to_owned() })?;
+    /// let kernel = device.build(&KernelSource::host(sum, "sum"))?;
     /// let (producer, consumer) = PinnedStagingBuffer::new(16, 2)?.split();
     /// let options = KernelOptions { output_bytes: 4, prefix_bytes: 0 };
     /// let pump = Pump::open(&*device, consumer, PumpOptions::default())?;

@@ -1,5 +1,6 @@
 //! Says which devices a back end has, or why there are none, and sends a batch to each: a process of its own, so that tests can
-//! give it another environment. With `keep` it ends with all of it alive; with `fork` it tries all of it in a child.
+//! give it another environment. With `keep` it ends with all of it alive; with `fork` it tries all of it in a child; with
+//! `together` it feeds the first two devices of OpenCL from one slab at once.
 
 #![expect(clippy::print_stdout, reason = "what it says is what it is for")]
 
@@ -9,7 +10,8 @@ use std::time::{Duration, Instant};
 use transload::device::{Device, Driver, Stream, StreamOptions, drivers};
 use transload::memory::Slab;
 use transload::region::{Access, Region};
-use transload_conformance::device::{Rig, bring, finish};
+use transload_conformance::device::{Rig, bring, finish, together};
+use transload_conformance::opencl::gated_on;
 
 const OPTIONS: StreamOptions = StreamOptions { queue_bytes: 800, in_flight: 2 };
 
@@ -27,6 +29,9 @@ struct All {
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let (name, what) = (arguments.next().expect("the name of a back end"), arguments.next());
+    if what.as_deref() == Some("together") {
+        return fed_together();
+    }
     let driver = drivers().find(|driver| driver.backend().name() == name).expect("a back end of that name");
     let devices = match driver.probe() {
         Ok(devices) => devices,
@@ -94,4 +99,12 @@ fn in_child(driver: &dyn Driver, mut all: All) {
     drop(all.stream);
     drop(all.device);
     assert!(started.elapsed() < Duration::from_secs(10), "nothing was waited for");
+}
+
+/// Says what is wrong with how the first two devices of OpenCL treat one slab.
+fn fed_together() {
+    let options = StreamOptions { queue_bytes: together::QUEUE_BYTES, in_flight: together::IN_FLIGHT };
+    let mut pair = [0, 1].map(|index| gated_on(index, &options).expect("two devices"));
+    let indices = pair.each_ref().map(|gated| gated.device.info().index);
+    println!("opencl:{} and opencl:{}: {:?}", indices[0], indices[1], together::findings(&mut pair));
 }

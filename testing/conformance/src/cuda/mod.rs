@@ -33,7 +33,8 @@ pub fn kernel(example: Example) -> KernelSource {
         Example::Filter => include_str!("../../tests/ptx/filter.ptx"),
         Example::Echo => include_str!("../../tests/ptx/echo.ptx"),
     };
-    KernelSource { code: Code::Ptx(ptx.to_owned()), entry: example.entry().to_owned() }
+    // SAFETY: as for `Example::source`: this is that code, compiled.
+    unsafe { KernelSource::new(Code::Ptx(ptx.to_owned()), example.entry()) }
 }
 
 /// Makes a test of each function over the first device, bounded in time.

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use transload::device::{
-    CopyError, DROPPED, Device, DeviceError, Kernel, Launch, Output, Reply, Route, Stream, StreamOptions,
-    Transfer, Upload,
+    CopyError, DROPPED, Device, DeviceError, Kernel, KernelSource, Launch, Output, Reply, Route, Stream,
+    StreamOptions, Transfer, Upload,
 };
 use transload::staging::EnqueueError;
 
@@ -60,6 +60,19 @@ pub fn outputs_are_those_of_the_messages(run: &Run) {
             }
         }
     }
+}
+
+/// An output that has no room is no output: the launch says how long it would have been.
+pub fn outputs_that_have_no_room_are_told(run: &Run) {
+    let device = run.device();
+    let kernel = build(run, &*device, Example::Checksum);
+    let mut stream = device.open_stream(&OPTIONS).unwrap();
+    let mut rig = Rig::new(&*device, 8, 24);
+    let output = Output::new(&*device, 8, 4).unwrap();
+    stream.launch(&kernel, Launch::new(rig.upload(8, 0).0, output, 0)).unwrap();
+    let launch = expect_launch(&mut *stream);
+    let replies: Vec<_> = launch.replies().collect();
+    assert_eq!(replies, [Reply::TooLong { length: 8, output_bytes: 4 }; 8]);
 }
 
 /// Payloads behind their lengths: of none, some and all bytes of a slot, and a length that lies.
@@ -163,7 +176,31 @@ pub fn launches_that_cannot_be(run: &Run) {
     assert!(matches!(refused.error, DeviceError::NotRegistered { .. }), "{}", refused.error);
     let (upload, _) = refused.transfer.into_parts();
 
+    let mut upload = upload;
+    for prefix_bytes in [1, 5, 64, u32::MAX] {
+        let apart = Launch::new(upload, output(&*device, 8), prefix_bytes);
+        let refused = stream.launch(&kernel, apart).unwrap_err();
+        let is_told = matches!(refused.error, DeviceError::Prefix { prefix_bytes: told, message_size: 64 } if told == prefix_bytes);
+        assert!(is_told, "{}", refused.error);
+        (upload, _) = refused.transfer.into_parts();
+    }
+    let mut narrow = Rig::new(&*device, 8, 3);
+    let short = Launch::new(narrow.upload(8, 0).0, output(&*device, 8), 4);
+    let refused = stream.launch(&kernel, short).unwrap_err();
+    let is_told = matches!(refused.error, DeviceError::Prefix { prefix_bytes: 4, message_size: 3 });
+    assert!(is_told, "{}", refused.error);
+
     let launch = Launch::new(upload, output(&*device, 8), 0);
+    let launch = if run.name() == "cuda" {
+        // PTX does not say what a function is for.
+        launch
+    } else {
+        let queues = build(run, &*device, Example::Echo);
+        let refused = stream.launch(&queues, launch).unwrap_err();
+        let is_told = matches!(&refused.error, DeviceError::OtherKernel { entry, .. } if entry == "echo");
+        assert!(is_told, "{}", refused.error);
+        refused.transfer
+    };
     let launch = if run.name() == "host" {
         // A function of this process is of no device.
         launch
@@ -180,6 +217,22 @@ pub fn launches_that_cannot_be(run: &Run) {
         assert!(Output::new(&*device, 8, bytes).is_err(), "{bytes}");
     }
     assert!(Output::new(&*device, usize::MAX / 2, 8).is_err());
+}
+
+/// The code of a launch in flight stays, whoever drops the kernel and the device.
+pub fn a_kernel_stays_until_its_launches_have_ended(run: &Run) {
+    let Gated { device, mut stream, mut gate } = run.gated(1 << 16, 2);
+    let kernel = build(run, &*device, Example::Checksum);
+    let mut rig = Rig::new(&*device, 8, 64);
+    gate.close();
+    let (upload, bytes) = rig.upload(8, 0);
+    let launch = Launch::new(upload, Output::new(&*device, 8, 8).unwrap(), 0);
+    stream.launch(&kernel, launch).unwrap();
+    drop((kernel, device));
+    assert!(stream.poll().is_none(), "a launch has ended behind a closed gate");
+    gate.open();
+    let expected: Vec<_> = bytes.chunks(64).map(|message| Example::Checksum.answer(message, 8)).collect();
+    assert_eq!(replies(&expect_launch(&mut *stream)), expected);
 }
 
 /// No slot comes back before the kernel has ended, and the output is that of what was sent.
@@ -273,6 +326,9 @@ pub fn both_routes_give_the_same(run: &Run) {
         let expected: Vec<_> =
             bytes.chunks(SIZE).map(|message| Example::Checksum.answer(message, 8)).collect();
         assert_eq!(replies(&launch), expected, "{messages} messages");
+        if launch.route() == Route::Copied {
+            assert!(bring(&*device, &mut *stream, 0..bytes.len()) == bytes, "{messages} messages");
+        }
         drop(launch);
         // And what comes behind it in the queue is not disturbed.
         let (upload, bytes) = rig.upload(1, 0);
@@ -285,17 +341,18 @@ pub fn both_routes_give_the_same(run: &Run) {
 /// Code that is no kernel is refused, each time in words of its own.
 pub fn code_that_is_no_kernel(run: &Run) {
     let device = run.device();
-    let mut source = run.kernel(Example::Checksum);
     if run.name() == "host" {
         return;
     }
-    "not_there".clone_into(&mut source.entry);
-    let error = device.build(&source).unwrap_err();
+    let build = |entry| {
+        let code = run.kernel(Example::Checksum).code().clone();
+        // SAFETY: that of the example; nothing is run.
+        device.build(&unsafe { KernelSource::new(code, entry) })
+    };
+    let error = build("not_there").unwrap_err();
     assert!(matches!(&error, DeviceError::NoSuchKernel { .. }), "{error}");
-    "fnv\0".clone_into(&mut source.entry);
-    assert!(device.build(&source).is_err());
-    source.code = transload::device::Code::Host(Example::Checksum.on_the_host());
-    let error = device.build(&source).unwrap_err();
+    assert!(build("fnv\0").is_err());
+    let error = device.build(&KernelSource::host(Example::Checksum.on_the_host(), "fnv1a")).unwrap_err();
     assert!(matches!(&error, DeviceError::OtherLanguage { .. }), "{error}");
 }
 

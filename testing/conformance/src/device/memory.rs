@@ -1,8 +1,8 @@
-//! Memory of any address and length is registered, or refused in words; and one slab feeds several devices.
+//! Memory of any address and length is registered, or refused in words.
 
 use std::ptr::NonNull;
 
-use transload::device::{DeviceError, StreamOptions, Upload};
+use transload::device::{DeviceError, StreamOptions};
 use transload::memory::Slab;
 use transload::region::{Access, RegisterError, Registration};
 
@@ -79,30 +79,6 @@ pub fn slabs_that_overlap(run: &Run) {
         stream.submit(upload).unwrap();
         finish(&mut *stream);
         assert!(bring(&*device, &mut *stream, 0..bytes.len()) == bytes, "{second:?} behind {first:?}");
-    }
-}
-
-/// Batches of one ring, in flight on two devices at once.
-pub fn one_slab_feeds_two_devices(run: &Run) {
-    const SIZE: usize = 924;
-    let devices = [run.device(), run.device()];
-    let mut rig = Rig::new(&*devices[0], 64, SIZE);
-    let regions = [rig.region.clone(), devices[1].register(rig.region.slab(), Access::READ).unwrap()];
-    let mut streams = devices.each_ref().map(|device| device.open_stream(&OPTIONS).unwrap());
-    for round in 0..100 {
-        let mut sent = Vec::new();
-        for ((stream, region), messages) in
-            streams.iter_mut().zip(&regions).zip([16 + round % 7, 9 + round % 5])
-        {
-            let bytes = rig.send(messages);
-            let batch = rig.take(messages);
-            stream.submit(Upload::new(region, batch, round)).unwrap();
-            sent.push(bytes);
-        }
-        for ((device, stream), bytes) in devices.iter().zip(&mut streams).zip(sent) {
-            finish(&mut **stream);
-            assert!(bring(&**device, &mut **stream, round..round + bytes.len()) == bytes, "round {round}");
-        }
     }
 }
 

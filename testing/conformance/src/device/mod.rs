@@ -7,19 +7,23 @@
 //! | `refused` | what cannot be done is refused, handed back, and changes nothing |
 //! | `fills` | fills change the words that they name, in their turn |
 //! | `kernels` | outputs are those of the messages that went through a kernel |
+//! | `dispatches` | a kernel over queues brings each message across once, and changes nothing else |
 //! | `ownership` | no slot is written again before its copy has ended |
 //! | `failure` | a copy that fails hands its batch back, and can be tried again |
-//! | `memory` | memory of any address is registered, or refused in words; one slab feeds several devices |
+//! | `memory` | memory of any address is registered, or refused in words |
+//! | `together` | one slab feeds two devices at once |
 //! | `growth` | work that goes on for long takes no more memory (Linux) |
 //! | `scatter` | messages in buffers that processes share land like others (Linux) |
 //! | `slots` | downloads land in the slots of a ring; a queue is made in device memory |
 //! | `lifetime` | devices, streams and slabs may go in any order and on any thread |
 //!
-//! `example` has the kernels of the folder `examples`, and what they must answer.
+//! `example` has the kernels of the folder `examples`, and what they must answer; `two_queues` what is wrong with queues that
+//! one has run over.
 //!
 //! Each case is a function over [`Run`]; [`device_suite!`](crate::device_suite) makes a test of each for a [`Subject`].
 
 mod alone;
+pub mod dispatches;
 pub mod download;
 pub mod example;
 pub mod failure;
@@ -36,6 +40,8 @@ mod rig;
 pub mod scatter;
 pub mod slots;
 mod subject;
+pub mod together;
+pub mod two_queues;
 pub mod upload;
 
 pub use rig::{Random, Rig, all_of, bring, finish, next};
@@ -66,21 +72,30 @@ macro_rules! device_suite {
             failure::failures_around_one_that_succeeds,
             memory::any_address_and_length_will_do,
             memory::slabs_that_overlap,
-            memory::one_slab_feeds_two_devices,
             memory::a_region_of_another_device_is_refused,
+            together::one_slab_feeds_two_devices,
             fills::words_are_filled_and_nothing_beside_them,
             fills::fills_that_cannot_be,
             fills::fills_take_their_turn,
             kernels::outputs_are_those_of_the_messages,
+            kernels::outputs_that_have_no_room_are_told,
             kernels::payloads_behind_their_lengths,
             kernels::several_launches_are_in_flight,
             kernels::a_message_of_zeros_is_a_message,
             kernels::launches_that_cannot_be,
+            kernels::a_kernel_stays_until_its_launches_have_ended,
             kernels::no_slot_is_reused_before_its_kernel,
             kernels::a_failed_launch_hands_its_batch_back,
             kernels::dropped_before_the_kernel_is_done,
             kernels::both_routes_give_the_same,
             kernels::code_that_is_no_kernel,
+            dispatches::messages_go_from_queue_to_queue,
+            dispatches::few_work_items,
+            dispatches::an_empty_queue_gives_nothing,
+            dispatches::a_full_queue_loses_nothing,
+            dispatches::dispatches_that_cannot_be,
+            dispatches::a_dispatch_takes_its_turn,
+            dispatches::dropped_before_the_dispatch_is_done,
             lifetime::the_device_goes_first,
             lifetime::any_order_of_drops,
             lifetime::exit_with_everything_alive,

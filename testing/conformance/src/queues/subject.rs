@@ -1,7 +1,7 @@
 //! A device whose queues are tested.
 
 use transload::device::host::{HostDevice, HostKernel};
-use transload::device::{Code, Device, DeviceError, Kernel, KernelSource};
+use transload::device::{Device, DeviceError, Kernel, KernelSource};
 
 use crate::faulty::{Faults, Faulty};
 
@@ -48,7 +48,7 @@ impl Subject {
     ///
     /// None in fact.
     pub fn of_host_kernel(kernel: HostKernel) -> Result<Self, DeviceError> {
-        let source = KernelSource { code: Code::Host(kernel), entry: "echo".to_owned() };
+        let source = KernelSource::host(kernel, "echo");
         Ok(Self { in_order: true, ..Self::new(Box::new(HostDevice::new()), &source)? })
     }
 }

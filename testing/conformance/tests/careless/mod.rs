@@ -12,9 +12,14 @@ use transload_conformance::device::{Gate, Gated, Hold};
 
 /// The stream, with a gate.
 pub(crate) fn gated() -> Gated {
+    gated_of(8 * 64)
+}
+
+/// The stream, with a gate and a queue of so many bytes.
+pub(crate) fn gated_of(queue_bytes: usize) -> Gated {
     let closed = Arc::new(Mutex::default());
     let stream = Careless {
-        queue: vec![0; 8 * 64],
+        queue: vec![0; queue_bytes],
         closed: closed.clone(),
         in_flight: VecDeque::new(),
         next: 0,

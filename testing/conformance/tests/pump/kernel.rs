@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use transload::device::host::{HostDevice, HostKernel};
-use transload::device::{Code, Device, DeviceError, Kernel, KernelSource, Launch, Reply};
+use transload::device::{Device, DeviceError, Kernel, KernelSource, Launch, Reply};
 use transload::pump::{
     DeviceQueues, Intake, KernelOptions, OnFull, OutputSink, Pump, PumpError, PumpOptions, Report,
 };
@@ -29,7 +29,7 @@ fn kernel(device: &dyn Device, other: impl Fn(u64) -> Option<usize> + Send + Syn
         output[..8].copy_from_slice(&made.to_le_bytes());
         Some(8)
     });
-    device.build(&KernelSource { code: Code::Host(function), entry: "thrice".to_owned() }).unwrap()
+    device.build(&KernelSource::host(function, "thrice")).unwrap()
 }
 
 /// Room for a little more than the kernel writes.
@@ -264,7 +264,7 @@ fn messages_of_a_shared_ring_go_through_it() {
 fn kernels_and_pumps_that_do_not_fit_are_refused() {
     let device = HostDevice::new();
     let over_queues = HostKernel::over_queues(|_| {});
-    let source = KernelSource { code: Code::Host(over_queues), entry: "over_queues".to_owned() };
+    let source = KernelSource::host(over_queues, "over_queues");
     let over_queues = device.build(&source).unwrap();
     watch("kernel", move || {
         let outputs = Outputs::default();

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use transload::device::host::{Gate, HostDevice, HostKernel, HostQueues};
-use transload::device::{self, Code, Device, Kernel, KernelSource};
+use transload::device::{self, Device, Kernel, KernelSource};
 #[cfg(target_os = "linux")]
 use transload::pump::SharedFeed;
 use transload::pump::{Intake, OnFull, Pump, PumpHandle, PumpOptions, Report, Sink};
@@ -129,8 +129,7 @@ pub(crate) fn kernel_over_queues(
     device: &dyn Device,
     function: impl Fn(&mut HostQueues<'_>) + Send + Sync + 'static,
 ) -> Kernel {
-    let code = Code::Host(HostKernel::over_queues(function));
-    device.build(&KernelSource { code, entry: "tested".to_owned() }).unwrap()
+    device.build(&KernelSource::host(HostKernel::over_queues(function), "tested")).unwrap()
 }
 
 /// All that comes until the ring closes.

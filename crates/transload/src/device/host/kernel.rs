@@ -16,13 +16,13 @@ type OverQueues = dyn Fn(&mut HostQueues<'_>) + Send + Sync;
 /// kernel's results are compared with.
 ///
 /// ```
-/// use transload::device::{Code, Device, Driver, KernelSource, host::{Host, HostKernel}};
+/// use transload::device::{Device, Driver, KernelSource, host::{Host, HostKernel}};
 ///
 /// let reverse = HostKernel::per_message(|message, output| {
 ///     message.iter().rev().zip(&mut *output).for_each(|(byte, place)| *place = *byte);
 ///     Some(message.len()) // `None` drops the message
 /// });
-/// let kernel = Host.open(0)?.build(&KernelSource { code: Code::Host(reverse), entry: "reverse".to_owned() })?;
+/// let kernel = Host.open(0)?.build(&KernelSource::host(reverse, "reverse"))?;
 /// assert_eq!(kernel.entry(), "reverse");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
