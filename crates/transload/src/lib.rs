@@ -60,12 +60,13 @@
 //! # Features
 //!
 //! * `opencl` (on by default): the OpenCL back end. Its driver is loaded at run time; nothing is needed to build it.
+//! * `metal`: the Metal back end, on macOS. It is type-checked only, and has never run.
 //! * `uring` (on by default): the `io_uring` back end of the proactor, on Linux. Without it, or where it is denied,
 //!   readiness does the work.
 //!
 //! # Platforms
 //!
-//! Linux on x86-64 is tested. Other Unix systems are written for and untested.
+//! Linux on x86-64 is tested. Other Unix systems are written for and untested; for macOS the library is type-checked.
 
 mod barrier;
 #[cfg(target_os = "linux")]

@@ -27,7 +27,8 @@
 //! | `host` | main memory, a copy thread; the default, and the reference for the others | always there |
 //! | `opencl` | any OpenCL device, driver loaded at run time | feature `opencl` |
 //! | `cuda` | NVIDIA GPUs, driver loaded at run time | feature `cuda` |
-//! | `vulkan`, `metal` | | answer [`DeviceError::Unavailable`]: not built yet |
+//! | `vulkan` | | answers [`DeviceError::Unavailable`]: not built yet |
+//! | `metal` | GPUs of Macs | feature `metal`, on macOS; type-checked only, never run |
 
 mod absent;
 mod backend;
@@ -43,9 +44,15 @@ mod landing;
 mod launch;
 #[cfg(any(feature = "cuda", feature = "opencl"))]
 mod launch_numbers;
+#[cfg(all(feature = "metal", target_os = "macos"))]
+pub mod metal;
+/// What of Metal is arithmetic, to be tested on any machine.
+#[cfg(all(test, not(all(feature = "metal", target_os = "macos"))))]
+#[path = "metal/rules.rs"]
+mod metal_rules;
 #[cfg(feature = "opencl")]
 pub mod opencl;
-#[cfg(any(feature = "cuda", feature = "opencl"))]
+#[cfg(any(feature = "cuda", feature = "opencl", all(feature = "metal", target_os = "macos")))]
 mod pause;
 mod payload;
 mod queue_layout;
