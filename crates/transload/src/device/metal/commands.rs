@@ -12,6 +12,7 @@ use objc2_metal::{
 
 use super::buffer::Buffer;
 use super::codes;
+use super::edges::{self, EdgeTexture};
 use super::rules::{self, Ended};
 use crate::device::DeviceError;
 
@@ -37,21 +38,24 @@ pub(super) struct Commands(Retained<ProtocolObject<dyn MTLCommandBuffer>>);
 unsafe impl Send for Commands {}
 
 impl Commands {
-    /// Hands to the device what `encode` makes; behind it the event gets the value. An error means that the device was
-    /// given nothing.
+    /// Hands to the device what the passes encode; behind it the event gets the value. What a pass names that one before it
+    /// has written is read when that is done. An error means that the device was given nothing.
     pub(super) fn commit(
         queue: &Queue,
         event: &SharedEvent,
         value: u64,
-        encode: impl FnOnce(&Blits),
+        passes: &[&dyn Fn(&Blits)],
     ) -> Result<Self, DeviceError> {
         // What Metal creates here is also in the pool of the thread, which nobody else may ever empty.
         autoreleasepool(|_| {
             let commands = queue.commandBuffer().ok_or_else(|| codes::nil("commandBuffer"))?;
-            let encoder = commands.blitCommandEncoder().ok_or_else(|| codes::nil("blitCommandEncoder"))?;
-            let blits = Blits(encoder);
-            encode(&blits);
-            blits.0.endEncoding();
+            for encode in passes {
+                let encoder =
+                    commands.blitCommandEncoder().ok_or_else(|| codes::nil("blitCommandEncoder"))?;
+                let blits = Blits(encoder);
+                encode(&blits);
+                blits.0.endEncoding();
+            }
             commands.encodeSignalEvent_value(ProtocolObject::from_ref(&**event), value);
             commands.commit();
             Ok(Self(commands))
@@ -91,6 +95,60 @@ impl Blits {
                 from,
                 target.native(),
                 to,
+                len_bytes,
+            );
+        }
+    }
+
+    /// Copies bytes from a buffer to the place of an edge in a texture.
+    ///
+    /// # Safety
+    ///
+    /// As for [`copy`](Blits::copy), of any offset, and of fewer bytes than a word has, at least one.
+    pub(super) unsafe fn copy_to_edge(
+        &self,
+        (source, from): (&Buffer, usize),
+        (texture, edge): (&EdgeTexture, usize),
+        len_bytes: usize,
+    ) {
+        // SAFETY: by this function's contract; the commands keep both there, and the texture has room for both edges.
+        unsafe {
+            self.0.copyFromBuffer_sourceOffset_sourceBytesPerRow_sourceBytesPerImage_sourceSize_toTexture_destinationSlice_destinationLevel_destinationOrigin(
+                source.native(),
+                from,
+                len_bytes,
+                len_bytes,
+                edges::size(len_bytes),
+                texture.native(),
+                0,
+                0,
+                edges::origin(edge),
+            );
+        }
+    }
+
+    /// Copies bytes from the place of an edge in a texture to a buffer.
+    ///
+    /// # Safety
+    ///
+    /// As for [`copy_to_edge`](Blits::copy_to_edge).
+    pub(super) unsafe fn copy_from_edge(
+        &self,
+        (texture, edge): (&EdgeTexture, usize),
+        (target, to): (&Buffer, usize),
+        len_bytes: usize,
+    ) {
+        // SAFETY: as above.
+        unsafe {
+            self.0.copyFromTexture_sourceSlice_sourceLevel_sourceOrigin_sourceSize_toBuffer_destinationOffset_destinationBytesPerRow_destinationBytesPerImage(
+                texture.native(),
+                0,
+                0,
+                edges::origin(edge),
+                edges::size(len_bytes),
+                target.native(),
+                to,
+                len_bytes,
                 len_bytes,
             );
         }

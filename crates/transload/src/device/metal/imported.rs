@@ -37,15 +37,14 @@ impl Imported {
         std::ptr::eq(&raw const *imported.device, device).then_some(imported)
     }
 
-    /// The buffer, and where in it the pieces of memory are, if blits take all of them as they are.
+    /// The buffer, and where in it the pieces of memory are, if all are of whole words.
     pub(super) fn direct<P: Iterator<Item = (*const u8, usize)> + Clone>(
         &self,
         pieces: P,
-    ) -> Option<(&Buffer, impl Iterator<Item = (usize, usize)> + use<P>)> {
+    ) -> Option<(&Buffer, impl Iterator<Item = (usize, usize)> + Clone + use<P>)> {
         let base = self.base;
         let places = pieces.map(move |(piece, len_bytes)| (piece.addr() - base, len_bytes));
-        let is_whole =
-            |(offset, len_bytes): (usize, usize)| rules::check_words(&(offset..offset + len_bytes)).is_ok();
+        let is_whole = |(offset, len_bytes)| rules::is_of_words(&(offset..offset + len_bytes));
         let buffer = self.buffer.as_ref()?;
         places.clone().all(is_whole).then_some((buffer, places))
     }

@@ -26,11 +26,17 @@
 //!
 //! # Whole words
 //!
-//! On macOS a copy between buffers begins, and ends, at multiples of 4 bytes. An upload to a range of the device queue that
-//! does not is refused as [`Misaligned`](super::DeviceError::Misaligned), before the device is given anything: to write a
-//! part of a word would write what is beside it too. So make messages of multiples of 4 bytes. Everything else is carried:
-//! what lies elsewhere in host memory goes through the driver's memory, and a download brings any range, by fetching the
-//! words around it. Metal fills with bytes; a fill with a word of different bytes is copied from a pattern.
+//! On macOS a copy between buffers begins, and ends, at multiples of 4 bytes, and writing a part of a word as a whole one
+//! would write what is beside it too. What is of whole words on both sides is copied at once. Anything else goes through the
+//! driver's memory as well, which costs a copy by the processor:
+//!
+//! - an upload to other offsets: the whole words in its range are copied, and the bytes at the edges, three at most on each
+//!   side, go by way of a texture whose pixels are bytes, for copies from and to textures begin at any pixel;
+//! - a download from other offsets, or to other addresses: the words around its range are fetched, and what was asked for is
+//!   taken out of them.
+//!
+//! Metal fills with bytes; a fill with a word of different bytes is copied from a pattern. The fastest messages have a multiple
+//! of 4 bytes.
 //!
 //! # When a transfer has ended
 //!
@@ -78,6 +84,7 @@ mod codes;
 mod commands;
 mod device;
 mod driver;
+mod edges;
 mod imported;
 mod in_flight;
 mod info;

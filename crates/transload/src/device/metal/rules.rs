@@ -3,17 +3,32 @@
 
 use std::ops::Range;
 
-use crate::device::DeviceError;
-
 /// What offsets and lengths of copies and fills between buffers are multiples of on macOS, in bytes.
 pub(super) const WORD: usize = 4;
 
-/// Refuses a range of the device queue that does not begin and end between words: whatever wrote it would write a part of
-/// its neighbours too.
-pub(super) fn check_words(range: &Range<usize>) -> Result<(), DeviceError> {
-    match [range.start, range.len()].into_iter().find(|number| !number.is_multiple_of(WORD)) {
-        None => Ok(()),
-        Some(offset) => Err(DeviceError::Misaligned { offset, multiple: WORD }),
+/// Whether a range begins and ends between words: only such ones are copied between buffers.
+pub(super) fn is_of_words(range: &Range<usize>) -> bool {
+    range.start.is_multiple_of(WORD) && range.end.is_multiple_of(WORD)
+}
+
+/// A range, taken apart: the whole words in it, and the bytes before and behind them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    pub(super) words: Range<usize>,
+    /// Before and behind, each shorter than a word, or empty. A range that lies within a word is before.
+    pub(super) edges: [Range<usize>; 2],
+}
+
+impl Cut {
+    pub(super) fn new(range: &Range<usize>) -> Self {
+        let start = range.start.checked_next_multiple_of(WORD).unwrap_or(range.end).min(range.end);
+        let end = (range.end / WORD * WORD).max(start);
+        Self { words: start..end, edges: [range.start..start, end..range.end] }
+    }
+
+    /// The edges that have bytes, and which of the two each is.
+    pub(super) fn edges(&self) -> impl Iterator<Item = (usize, &Range<usize>)> {
+        self.edges.iter().enumerate().filter(|(_, edge)| !edge.is_empty())
     }
 }
 
@@ -102,17 +117,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_write_a_part_of_a_word_is_refused() {
+    fn only_whole_words_are_of_words() {
         for whole in [0..0, 0..4, 8..64, 4..4] {
-            assert!(check_words(&whole).is_ok(), "{whole:?}");
+            assert!(is_of_words(&whole), "{whole:?}");
         }
-        for (range, number) in [(0..3, 3), (2..8, 2), (4..9, 5), (1..1, 1)] {
-            let error = check_words(&range).unwrap_err();
-            assert!(
-                matches!(error, DeviceError::Misaligned { offset, multiple: 4 } if offset == number),
-                "{range:?}: {error}"
-            );
+        for part in [0..3, 2..8, 4..9, 1..1, 1..5] {
+            assert!(!is_of_words(&part), "{part:?}");
         }
+    }
+
+    #[test]
+    fn a_range_is_cut_into_words_and_edges_that_are_shorter() {
+        for start in 0..9 {
+            for end in start..18 {
+                let cut = Cut::new(&(start..end));
+                let [head, tail] = &cut.edges;
+                assert_eq!((head.start, head.end, tail.start), (start, cut.words.start, cut.words.end));
+                assert_eq!(tail.end, end);
+                assert!(head.len() < WORD && tail.len() < WORD, "{start}..{end}: {cut:?}");
+                assert!(cut.words.is_empty() || is_of_words(&cut.words), "{start}..{end}: {cut:?}");
+                let whole = is_of_words(&(start..end));
+                assert_eq!(cut.edges().count() == 0, whole || start == end, "{start}..{end}: {cut:?}");
+            }
+        }
+        assert_eq!(Cut::new(&(5..7)), Cut { words: 7..7, edges: [5..7, 7..7] });
     }
 
     #[test]
@@ -122,7 +150,7 @@ mod tests {
                 let words = words_around(&(start..end));
                 assert!(words.start <= start && end <= words.end, "{start}..{end}: {words:?}");
                 assert!(start - words.start < WORD && words.end - end < WORD, "{start}..{end}: {words:?}");
-                assert!(check_words(&words).is_ok(), "{start}..{end}: {words:?}");
+                assert!(is_of_words(&words), "{start}..{end}: {words:?}");
             }
         }
     }

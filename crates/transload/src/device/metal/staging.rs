@@ -2,6 +2,7 @@
 
 use super::buffer::Buffer;
 use super::device::Shared;
+use super::rules;
 use crate::device::{DeviceError, Upload};
 
 /// Lengths are multiples of this, so that one does for batches of similar sizes.
@@ -35,11 +36,16 @@ pub(super) struct Stagings {
 }
 
 impl Stagings {
-    /// A copy of a batch, in one piece.
+    /// A copy of a batch, in one piece, that stands to the words of this memory as it will to those of the device queue: it
+    /// begins as many bytes behind a word's beginning.
     pub(super) fn copy_of(&mut self, device: &Shared, upload: &Upload) -> Result<Staging, DeviceError> {
-        let staging = self.take(device, upload.device_range().len())?;
-        // SAFETY: the memory was chosen for as many bytes, is this function's alone (I1), and the driver's own.
-        unsafe { upload.copy_to(staging.base()) };
+        let range = upload.device_range();
+        let words = rules::words_around(&range);
+        let staging = self.take(device, words.len())?;
+        let target = staging.base().wrapping_add(range.start - words.start);
+        // SAFETY: the memory was chosen for the words around the range, so there is room for the range behind what is before it;
+        // it is this function's alone (I1), and the driver's own.
+        unsafe { upload.copy_to(target) };
         Ok(staging)
     }
 

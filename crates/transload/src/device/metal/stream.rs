@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,9 +12,10 @@ use objc2_metal::{MTLBuffer, MTLCommandQueue, MTLSharedEvent};
 use super::buffer::Buffer;
 use super::commands::{Blits, Commands, Queue, SharedEvent};
 use super::device::Shared;
+use super::edges::EdgeTexture;
 use super::imported::Imported;
 use super::in_flight::InFlight;
-use super::rules::{self, Ended};
+use super::rules::{self, Cut, Ended};
 use super::staging::{PATTERN, Staging, Stagings};
 use crate::device::pause::{DRAIN, poll_until};
 use crate::device::{
@@ -36,6 +38,8 @@ pub struct MetalStream {
     /// What was said when nobody could say how a transfer ended.
     lost: Option<String>,
     stagings: Stagings,
+    /// Made for the first upload that needs it.
+    edges: Option<EdgeTexture>,
     event: SharedEvent,
     buffer: Buffer,
     queue: Queue,
@@ -60,6 +64,7 @@ impl MetalStream {
             queue_bytes: options.queue_bytes,
             lost: None,
             stagings: Stagings::default(),
+            edges: None,
             event: device.create_event()?,
             buffer: device.create_device_queue(options.queue_bytes)?,
             queue,
@@ -99,83 +104,119 @@ impl MetalStream {
     }
 
     /// Hands to the device what is to be the next transfer.
-    fn commit(&self, encode: impl FnOnce(&Blits)) -> Result<Commands, DeviceError> {
-        Commands::commit(&self.queue, &self.event, value_of(self.next), encode)
+    fn commit(&self, passes: &[&dyn Fn(&Blits)]) -> Result<Commands, DeviceError> {
+        Commands::commit(&self.queue, &self.event, value_of(self.next), passes)
     }
 
     fn start_upload(&mut self, upload: &Upload) -> Started {
         let range = upload.device_range();
-        let imported = Imported::of(upload.region(), &self.device);
-        if let Some((source, places)) = imported.and_then(|imported| imported.direct(upload.pieces())) {
-            let commands = self.commit(|blits| {
-                let mut to = range.start;
-                for (from, len_bytes) in places {
-                    // SAFETY: the range lies within the device queue (checked by `Upload::check`), and the pieces together are as
-                    // long. Each lies in the slab, whose pages are the source, and all are of whole words. They are initialised,
-                    // and written by nobody (I1, I3) but processes that lie (I7) until the transfer is given up (I2). What is in
-                    // the device queue is touched by commands only, in their order.
-                    unsafe { blits.copy((source, from), (&self.buffer, to), len_bytes) };
-                    to += len_bytes;
-                }
-            })?;
-            return Ok((commands, None));
+        let imported = Imported::of(upload.region(), &self.device).filter(|_| rules::is_of_words(&range));
+        let Some((source, places)) = imported.and_then(|imported| imported.direct(upload.pieces())) else {
+            let staging = self.stagings.copy_of(&self.device, upload)?;
+            let committed = self.commit_staged(&range, &staging);
+            return self.with_staging(committed, staging);
+        };
+        let commands = self.commit(&[&|blits| {
+            let mut to = range.start;
+            for (from, len_bytes) in places.clone() {
+                // SAFETY: the range lies within the device queue (checked by `Upload::check`), and the pieces together are as
+                // long. Each lies in the slab, whose pages are the source, and all are of whole words. They are initialised,
+                // and written by nobody (I1, I3) but processes that lie (I7) until the transfer is given up (I2). What is in
+                // the device queue is touched by commands only, in their order.
+                unsafe { blits.copy((source, from), (&self.buffer, to), len_bytes) };
+                to += len_bytes;
+            }
+        }])?;
+        Ok((commands, None))
+    }
+
+    /// Hands to the device the copy of a batch that stands in the driver's memory as it is to stand in this range.
+    fn commit_staged(&mut self, range: &Range<usize>, staging: &Staging) -> Result<Commands, DeviceError> {
+        let cut = Cut::new(range);
+        let base = rules::words_around(range).start;
+        let words = |blits: &Blits| {
+            let Range { start, end } = cut.words;
+            if start < end {
+                let source = (staging.buffer(), start - base);
+                // SAFETY: the words lie in the range, and so within the device queue; the source is a copy of as many bytes and
+                // the transfer's alone until it has ended (I1). Both are at the same distance from a word.
+                unsafe { blits.copy(source, (&self.buffer, start), end - start) };
+            }
+        };
+        if cut.edges().next().is_none() {
+            return self.commit(&[&words]);
         }
-        let staging = self.stagings.copy_of(&self.device, upload)?;
-        let committed = self.commit(|blits| {
-            // SAFETY: as above, of memory that the transfer has alone until it has ended; it is as long as the range (I1).
-            unsafe { blits.copy((staging.buffer(), 0), (&self.buffer, range.start), range.len()) };
-        });
-        self.with_staging(committed, staging)
+        let texture = match self.edges.take() {
+            Some(texture) => texture,
+            None => EdgeTexture::new(self.device.native())?,
+        };
+        let into_texture = |blits: &Blits| {
+            for (nth, edge) in cut.edges() {
+                // SAFETY: as above, of the bytes of the edge, which are fewer than a word's.
+                unsafe {
+                    blits.copy_to_edge((staging.buffer(), edge.start - base), (&texture, nth), edge.len());
+                }
+            }
+        };
+        let out_of_texture = |blits: &Blits| {
+            words(blits);
+            for (nth, edge) in cut.edges() {
+                // SAFETY: as above; the pass before has written these bytes of the texture.
+                unsafe { blits.copy_from_edge((&texture, nth), (&self.buffer, edge.start), edge.len()) };
+            }
+        };
+        let committed = self.commit(&[&into_texture, &out_of_texture]);
+        self.edges = Some(texture);
+        committed
     }
 
     fn start_download(&mut self, download: &mut Download) -> Started {
         let range = download.device_range();
         if range.is_empty() {
-            return Ok((self.commit(|_| {})?, None));
+            return Ok((self.commit(&[])?, None));
         }
         let target = std::iter::once((download.landing_mut().as_mut_ptr().cast_const(), range.len()));
-        let imported = Imported::of(download.landing().region(), &self.device);
-        let direct = imported
-            .and_then(|imported| imported.direct(target))
-            .filter(|_| rules::check_words(&range).is_ok());
-        if let Some((target, places)) = direct {
-            let commands = self.commit(|blits| {
-                for (to, len_bytes) in places {
-                    // SAFETY: the range lies within the device queue. The target is a landing at least as long (checked by
-                    // `Download::check`), in the slab whose pages are the buffer, of whole words. It has one owner (I1): the
-                    // transfer, which keeps it, out of reach of everybody, until the commands have ended (I2, I3).
-                    unsafe { blits.copy((&self.buffer, range.start), (target, to), len_bytes) };
-                }
-            })?;
-            return Ok((commands, None));
-        }
-        let words = rules::words_around(&range);
-        let staging = self.stagings.take(&self.device, words.len())?;
-        let committed = self.commit(|blits| {
-            // SAFETY: the buffer has whole words, so those around the range lie in it; the target was chosen for as many bytes,
-            // and is the transfer's alone until it has ended (I1).
-            unsafe { blits.copy((&self.buffer, words.start), (staging.buffer(), 0), words.len()) };
-        });
-        self.with_staging(committed, staging)
+        let imported =
+            Imported::of(download.landing().region(), &self.device).filter(|_| rules::is_of_words(&range));
+        let Some((target, places)) = imported.and_then(|imported| imported.direct(target)) else {
+            let words = rules::words_around(&range);
+            let staging = self.stagings.take(&self.device, words.len())?;
+            let committed = self.commit(&[&|blits| {
+                // SAFETY: the buffer has whole words, so those around the range lie in it; the target was chosen for as many
+                // bytes, and is the transfer's alone until it has ended (I1).
+                unsafe { blits.copy((&self.buffer, words.start), (staging.buffer(), 0), words.len()) };
+            }]);
+            return self.with_staging(committed, staging);
+        };
+        let commands = self.commit(&[&|blits| {
+            for (to, len_bytes) in places.clone() {
+                // SAFETY: the range lies within the device queue. The target is a landing at least as long (checked by
+                // `Download::check`), in the slab whose pages are the buffer, of whole words. It has one owner (I1): the
+                // transfer, which keeps it, out of reach of everybody, until the commands have ended (I2, I3).
+                unsafe { blits.copy((&self.buffer, range.start), (target, to), len_bytes) };
+            }
+        }])?;
+        Ok((commands, None))
     }
 
     fn start_fill(&mut self, fill: &Fill) -> Started {
         let range = fill.range.clone();
         if range.is_empty() {
-            return Ok((self.commit(|_| {})?, None));
+            return Ok((self.commit(&[])?, None));
         }
         if let Some(byte) = rules::repeated_byte(fill.word) {
-            return Ok((self.commit(|blits| blits.fill(&self.buffer, range, byte))?, None));
+            let commands = self.commit(&[&|blits| blits.fill(&self.buffer, range.clone(), byte)])?;
+            return Ok((commands, None));
         }
         let pattern_bytes = range.len().min(PATTERN);
         let staging = self.stagings.pattern(&self.device, fill.word, pattern_bytes)?;
-        let committed = self.commit(|blits| {
-            for part in rules::parts(range, pattern_bytes) {
+        let committed = self.commit(&[&|blits| {
+            for part in rules::parts(range.clone(), pattern_bytes) {
                 // SAFETY: the range lies within the device queue, and is of whole words (checked by `Fill::check`), as is the
                 // pattern, which is as long as the longest part, and the transfer's alone until it has ended (I1).
                 unsafe { blits.copy((staging.buffer(), 0), (&self.buffer, part.start), part.len()) };
             }
-        });
+        }]);
         self.with_staging(committed, staging)
     }
 
@@ -241,15 +282,10 @@ impl Stream for MetalStream {
         self.in_flight.len()
     }
 
-    /// As the trait says, and [`DeviceError::Misaligned`] for a range of the device queue that is not of whole words of 4
-    /// bytes.
     fn submit(&mut self, upload: Upload) -> Result<Ticket, Refused<Upload>> {
         let holds = Imported::of(upload.region(), &self.device).is_some();
         let allowed = upload.check(self, holds).and_then(|()| self.check_alive());
-        let started = allowed
-            .and_then(|()| rules::check_words(&upload.device_range()))
-            .and_then(|()| self.start_upload(&upload));
-        match started {
+        match allowed.and_then(|()| self.start_upload(&upload)) {
             Ok(started) => Ok(self.take_over(Transfer::Upload(upload), started)),
             Err(error) => Err(Refused { transfer: upload, error }),
         }
