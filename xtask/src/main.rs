@@ -1,7 +1,8 @@
-//! The project's own commands: `cargo xtask lint`, `cargo xtask test`, `cargo xtask bench`.
+//! The project's own commands: `cargo xtask lint`, `cargo xtask test`, `cargo xtask bench`, `cargo xtask check-metal`.
 #![allow(clippy::print_stderr, reason = "telling a person what went wrong is its job")]
 
 mod bench;
+mod check_metal;
 mod checks;
 mod device;
 mod finding;
@@ -34,6 +35,8 @@ enum Arguments {
     Test(test::Options),
     /// Compare with other libraries.
     Bench(bench::Options),
+    /// Type-check the library for macOS, with the Metal back end.
+    CheckMetal,
 }
 
 fn main() -> ExitCode {
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Arguments::Lint(options) => lint::lint(&repository, *options),
         Arguments::Test(options) => test::test(&repository, *options),
         Arguments::Bench(options) => bench::bench(&repository, options),
+        Arguments::CheckMetal => check_metal::check_metal(&repository),
     });
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -61,12 +61,13 @@
 //!
 //! * `opencl`, `vulkan`, `cuda` (on by default): the back ends of these names. Their drivers are loaded at run time; nothing
 //!   is needed to build them.
+//! * `metal`: the Metal back end, on macOS. It is type-checked only, and has never run.
 //! * `uring` (on by default): the `io_uring` back end of the proactor, on Linux. Without it, or where it is denied,
 //!   readiness does the work.
 //!
 //! # Platforms
 //!
-//! Linux on x86-64 is tested. Other Unix systems are written for and untested.
+//! Linux on x86-64 is tested. Other Unix systems are written for and untested; for macOS the library is type-checked.
 
 mod barrier;
 #[cfg(target_os = "linux")]

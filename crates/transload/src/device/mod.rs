@@ -28,8 +28,12 @@
 //! | `opencl` | any OpenCL device, driver loaded at run time | feature `opencl` |
 //! | `cuda` | NVIDIA GPUs, driver loaded at run time | feature `cuda` |
 //! | `vulkan` | any device with a driver of Vulkan 1.2 or later, loaded at run time | feature `vulkan` |
-//! | `metal` | | answers [`DeviceError::Unavailable`]: not built yet |
+//! | `metal` | GPUs of Macs | feature `metal`, on macOS; type-checked only, never run |
 
+#[cfg_attr(
+    all(feature = "cuda", feature = "metal", feature = "opencl", feature = "vulkan", target_os = "macos"),
+    allow(dead_code, unused_imports, reason = "there, none is absent")
+)]
 mod absent;
 mod backend;
 mod command;
@@ -46,9 +50,20 @@ mod launch;
 mod launch_numbers;
 #[cfg(any(feature = "cuda", feature = "vulkan"))]
 mod mapped_limit;
+#[cfg(all(feature = "metal", target_os = "macos"))]
+pub mod metal;
+/// What of Metal is arithmetic, to be tested on any machine.
+#[cfg(all(test, not(all(feature = "metal", target_os = "macos"))))]
+#[path = "metal/rules.rs"]
+mod metal_rules;
 #[cfg(feature = "opencl")]
 pub mod opencl;
-#[cfg(any(feature = "cuda", feature = "opencl", feature = "vulkan"))]
+#[cfg(any(
+    feature = "cuda",
+    feature = "opencl",
+    feature = "vulkan",
+    all(feature = "metal", target_os = "macos")
+))]
 mod pause;
 mod payload;
 #[cfg(any(feature = "cuda", feature = "vulkan"))]

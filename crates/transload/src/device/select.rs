@@ -3,8 +3,6 @@
 use super::absent::Absent;
 use super::{Backend, Device, DeviceError, Driver, Kind, Selector, host};
 
-const NOT_YET: &str = "this version has no such back end yet; use vulkan, opencl or host";
-
 static HOST: host::Host = host::Host;
 #[cfg(feature = "opencl")]
 static OPENCL: super::opencl::OpenCl = super::opencl::OpenCl;
@@ -18,7 +16,12 @@ static VULKAN: Absent = Absent::new(Backend::Vulkan, "built without it: build wi
 static CUDA: super::cuda::Cuda = super::cuda::Cuda;
 #[cfg(not(feature = "cuda"))]
 static CUDA: Absent = Absent::new(Backend::Cuda, "built without it: build with --features cuda");
-static METAL: Absent = Absent::new(Backend::Metal, NOT_YET);
+#[cfg(all(feature = "metal", target_os = "macos"))]
+static METAL: super::metal::Metal = super::metal::Metal;
+#[cfg(all(not(feature = "metal"), target_os = "macos"))]
+static METAL: Absent = Absent::new(Backend::Metal, "built without it: build with --features metal");
+#[cfg(not(target_os = "macos"))]
+static METAL: Absent = Absent::new(Backend::Metal, "it needs macOS: use vulkan, opencl, cuda or host");
 
 /// The driver of each back end, in the order of [`Backend::ALL`]. All are known; some may be unavailable.
 pub fn drivers() -> impl Iterator<Item = &'static dyn Driver> {

@@ -5,6 +5,10 @@ use std::cell::Cell;
 
 /// The steps of making a slab that ask the kernel for something, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    not(any(target_os = "linux", test)),
+    expect(dead_code, reason = "some of the kernel's calls are of Linux only")
+)]
 pub(super) enum Step {
     Map,
     Trim,

@@ -2,22 +2,23 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use rustix::{
-    fs::{FallocateFlags, MemfdFlags},
-    io::Errno,
-};
+use rustix::{fs::FallocateFlags, io::Errno};
 
+use super::mapping::MapError;
+#[cfg(target_os = "linux")]
 use super::{
     error::SlabError,
     limits,
-    mapping::{MapError, Mapping, Pages, Rights},
+    mapping::{Mapping, Pages, Rights},
     numa,
     placement::{Placement, Source},
     recipe::{self, Recipe},
 };
 
 /// A file without a name, empty, that can be sealed, for its owner only; of huge pages of this many bytes, if asked.
+#[cfg(target_os = "linux")]
 pub(super) fn memfd(huge_bytes: Option<usize>) -> Result<OwnedFd, MapError> {
+    use rustix::fs::MemfdFlags;
     let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     if let Some(huge_bytes) = huge_bytes {
         // MFD_HUGE_SHIFT is 26: the logarithm of the size stands in these bits (memfd_create(2)).
@@ -36,6 +37,11 @@ pub(super) fn memfd(huge_bytes: Option<usize>) -> Result<OwnedFd, MapError> {
     Ok(file)
 }
 
+#[cfg(not(target_os = "linux"))]
+pub(super) fn memfd(_huge_bytes: Option<usize>) -> Result<OwnedFd, MapError> {
+    Err(MapError { call: "memfd_create", source: Errno::NOSYS })
+}
+
 pub(super) fn set_len(file: BorrowedFd<'_>, len_bytes: usize) -> Result<(), MapError> {
     rustix::fs::ftruncate(file, len_bytes as u64).map_err(|source| MapError { call: "ftruncate", source })
 }
@@ -51,6 +57,7 @@ pub(super) fn allocate(file: BorrowedFd<'_>, len_bytes: usize) -> Result<(), Map
 }
 
 /// Maps memory that another process made: the whole file, which has `len_bytes`. Page-locked if that is allowed.
+#[cfg(target_os = "linux")]
 pub(crate) fn attach(
     file: BorrowedFd<'_>,
     len_bytes: usize,

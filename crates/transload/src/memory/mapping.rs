@@ -24,6 +24,7 @@ pub(super) enum Pages {
 /// What this process may do with what it maps of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rights {
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "memory is shared on Linux only"))]
     Read,
     ReadWrite,
 }

@@ -56,6 +56,7 @@ pub(crate) struct Obtained {
     pub(crate) mapping: Mapping,
     pub(crate) placement: Placement,
     /// The file that was made for it.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "memory is shared on Linux only"))]
     pub(crate) memfd: Option<OwnedFd>,
 }
 

@@ -3,8 +3,6 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, OFlags, StatxFlags, fcntl_getfl, statx};
-
 /// A file for [`read_at`](super::Handle::read_at) and [`write_at`](super::Handle::write_at). A clone is another handle;
 /// the descriptor is closed with the last one, and every operation in flight holds one.
 #[derive(Clone, Debug)]
@@ -52,7 +50,10 @@ impl AsRawFd for File {
 }
 
 /// Asks `statx(2)` for `STATX_DIOALIGN` (Linux 6.1), and takes 4096 where it does not know.
+#[cfg(target_os = "linux")]
 fn direct_alignment(fd: BorrowedFd<'_>) -> Option<Alignment> {
+    use rustix::fs::{AtFlags, OFlags, StatxFlags, fcntl_getfl, statx};
+
     const UNKNOWN: usize = 4096;
     if !fcntl_getfl(fd).ok()?.contains(OFlags::DIRECT) {
         return None;
@@ -63,4 +64,10 @@ fn direct_alignment(fd: BorrowedFd<'_>) -> Option<Alignment> {
         memory_bytes: asked.as_ref().and_then(|stat| known(stat.stx_dio_mem_align)).unwrap_or(UNKNOWN),
         offset_bytes: asked.as_ref().and_then(|stat| known(stat.stx_dio_offset_align)).unwrap_or(UNKNOWN),
     })
+}
+
+/// Other systems have no `O_DIRECT` that demands anything.
+#[cfg(not(target_os = "linux"))]
+fn direct_alignment(_: BorrowedFd<'_>) -> Option<Alignment> {
+    None
 }

@@ -272,6 +272,7 @@ impl Feed {
     }
 
     /// At the end: counts what was put back, where that is done. So many messages were delivered or dropped.
+    #[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "memory is shared on Linux only"))]
     pub(super) fn settle(&self, ended: u64) {
         match self {
             Self::Ring(_) | Self::Nothing(_) => {}
