@@ -333,28 +333,3 @@ fn files_that_are_no_kernels() {
         }
     }
 }
-
-/// The kernel that checks messages for `--verify` is what its source says.
-#[test]
-fn the_compiled_check_is_that_of_its_source() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/pattern");
-    let text = fs::read_to_string(folder.join("check.comp")).unwrap();
-    let command = text.lines().find_map(|line| line.strip_prefix("//     glslangValidator ")).unwrap();
-    if std::process::Command::new("glslangValidator").arg("--version").output().is_err() {
-        common::skip(
-            "kernels::the_compiled_check_is_that_of_its_source",
-            "glslangValidator is not installed",
-        );
-        return;
-    }
-    let place = tempfile::tempdir().unwrap();
-    let again = arg(place.path().join("check.spv"));
-    let words = command.split_whitespace().map(|word| if word == "check.spv" { &again } else { word });
-    let mut glslang = std::process::Command::new("glslangValidator");
-    let output = glslang.args(words).current_dir(&folder).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    assert!(
-        fs::read(&again).unwrap() == fs::read(folder.join("check.spv")).unwrap(),
-        "{command} makes another file"
-    );
-}

@@ -342,7 +342,7 @@ fn a_region_that_was_replaced_is_left_for_the_new_one() {
     assert!(new.is_new && new.region.id() != id);
     running.signal(Signal::CONT);
     new.take_all(100);
-    assert!(running.stderr_so_far().contains("is another region by now"), "{}", running.stderr_so_far());
+    wait_until("its words", || running.stderr_so_far().contains("is another region by now"));
     running.signal(Signal::INT);
     wait_until("its end", || {
         new.take(64);
