@@ -5,7 +5,6 @@
 mod common;
 
 use std::fs;
-use std::path::Path;
 
 use common::kernel::{example, fnv1a, write_kernel};
 use common::{Done, arg, assert_same, count, device_or_skip, noise, opencl_or_skip, pump, vulkan_or_skip};
