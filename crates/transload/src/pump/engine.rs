@@ -89,7 +89,7 @@ impl Engine {
             if is_last && self.rounds_are_done() {
                 break;
             }
-            if !self.idle.pause() {
+            if !self.idle.pause(self.link.stream.in_flight() > 0) {
                 self.sleep(&fed);
             }
         }
@@ -213,6 +213,7 @@ impl Engine {
         if self.link.stream.in_flight() > 0 {
             if let Some(completion) = self.link.stream.wait(left.min(SHORT)) {
                 self.complete(completion);
+                self.idle.reset();
             }
         } else if matches!(fed, Fed::Nothing) {
             // Woken by the producer of the next message.
