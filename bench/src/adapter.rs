@@ -10,7 +10,7 @@ pub enum Role {
     Ours,
     /// A library that ours is to beat.
     Rival,
-    /// Shown beside the others and never counted: it loses or tears messages.
+    /// Shown beside the others and never counted: it loses or tears messages, or does less than they do.
     Baseline,
 }
 

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use serde::Serialize;
 
 use crate::adapter::Role;
-use crate::comparison::Comparison;
+use crate::comparison::{Comparison, Entry};
 use crate::contender::{Contender, contenders};
 use crate::drive::Call;
 use crate::latency;
@@ -105,6 +105,8 @@ pub fn measure<const N: usize>(settings: &Settings, cell: Cell) -> Result<CellRe
             column.unbalanced += u64::from(!timing.balanced);
         }
     }
-    let comparison = Comparison::of(&columns);
+    let entries: Vec<_> =
+        columns.iter().map(|Column { name, role, rates, .. }| Entry { name, role: *role, rates }).collect();
+    let comparison = Comparison::of(&entries);
     Ok(CellReport { cell, distance_ns, columns, comparison })
 }

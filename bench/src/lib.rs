@@ -9,6 +9,7 @@ pub mod cell;
 pub mod check;
 pub mod comparison;
 pub mod contender;
+pub mod device;
 pub mod drive;
 pub mod in_place;
 pub mod io;

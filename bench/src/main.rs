@@ -1,5 +1,6 @@
 //! `cargo run --release -- ring`: transload's ring beside other queues; `pool`: its pool beside the classical free list;
-//! `io`: its sockets beside ordinary calls; `shm`: its shared memory beside iceoryx2.
+//! `io`: its sockets beside ordinary calls; `shm`: its shared memory beside iceoryx2; `device`: its pump beside loops of
+//! copies written by hand.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -9,7 +10,10 @@ use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 use transload_bench::pin::{Cores, Spread};
 use transload_bench::settings::Settings;
-use transload_bench::{io, pool, ring, shm};
+use transload_bench::{device, io, pool, ring, shm};
+
+/// Length of one timed run of `device` in milliseconds, unless it is said: batches are many messages.
+const DEVICE_RUN_MS: u64 = 300;
 
 /// Compares transload with other libraries.
 #[derive(Debug, Parser)]
@@ -28,6 +32,8 @@ enum Command {
     Io(Options),
     /// Messages between two processes, beside iceoryx2; a minute
     Shm(Options),
+    /// The pump into devices, beside the best loop of copies for each; four minutes
+    Device(Options),
     /// The other process of `shm`
     #[command(hide = true)]
     ShmPeer {
@@ -89,6 +95,13 @@ fn main() -> Result<()> {
         Command::Shm(run) => {
             let settings = run.settings()?;
             run.print(&shm::compare(&settings, |what| eprintln!("shm: {what}"))?)
+        }
+        Command::Device(run) => {
+            let mut settings = run.settings()?;
+            if !run.quick && run.run_ms.is_none() {
+                settings.run_ms = DEVICE_RUN_MS;
+            }
+            run.print(&device::compare(&settings, |what| eprintln!("device: {what}"))?)
         }
         Command::ShmPeer { errand } => shm::be_the_peer(&errand),
     }

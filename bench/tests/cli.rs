@@ -126,6 +126,30 @@ fn shared_memory_is_one_document_and_tables_and_leaves_nothing() {
 }
 
 #[test]
+fn devices_are_one_document_and_tables() {
+    if !two_cores() {
+        return;
+    }
+    let short = ["--quick", "--rounds", "1", "--run-ms", "1"];
+    let output = bench("device", &[&short[..], &["--json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    assert_eq!(document["schema"], 1);
+    assert_eq!(document["targets"].as_array().map(Vec::len), Some(2));
+    for row in document["rows"].as_array().into_iter().flatten() {
+        let shapes = if row["not_here"].is_null() { 4 } else { 0 };
+        assert_eq!(row["shapes"].as_array().map(Vec::len), Some(shapes), "{row}");
+    }
+    assert_eq!(document["rows"][1]["to"], "host");
+    assert!(document["rows"][1]["not_here"].is_null(), "the host is always here");
+
+    let tables = String::from_utf8(bench("device", &short).stdout).expect("text");
+    for part in ["# Devices", "## opencl", "## host", "take, memcpy", "Thresholds", "**Careful**"] {
+        assert!(tables.contains(part), "{part} is missing in\n{tables}");
+    }
+}
+
+#[test]
 fn a_peer_without_an_errand_fails() {
     let output = bench("shm-peer", &["{}"]);
     assert_eq!(output.status.code(), Some(1));
